@@ -1,0 +1,103 @@
+package engine
+
+import (
+	"encoding/binary"
+
+	"github.com/gobwas/ws"
+	"github.com/valyala/bytebufferpool"
+)
+
+// Buffer is a pooled run of bytes with one owner at a time. A method that takes a Buffer takes its ownership; whoever owns
+// it last gives it back with PutBuffer. The debug build (-tags ownercheck) poisons a Buffer when it is given back and
+// panics when it is then used.
+type Buffer = bytebufferpool.ByteBuffer
+
+// maxPooled is the largest capacity that goes back to a pool: a pool keeps what it is given, and a burst of large
+// messages must not stay in memory.
+const maxPooled = 64 << 10
+
+// Messages and replies differ in size, and a pool calibrates itself by what it sees: one pool for each.
+var messages, replies bytebufferpool.Pool
+
+// GetBuffer returns an empty Buffer for outgoing frames. The caller owns it.
+func GetBuffer() *Buffer { return taken(replies.Get()) }
+
+// PutBuffer ends the life of b. The caller must own it and not touch it again.
+func PutBuffer(b *Buffer) { put(&replies, b) }
+
+func getMessage() *Buffer { return taken(messages.Get()) }
+
+// PutMessage ends the life of a Buffer that came through Peer.Message or Handler.Hello.
+func PutMessage(b *Buffer) { put(&messages, b) }
+
+func put(pool *bytebufferpool.Pool, b *Buffer) {
+	given(b)
+	if cap(b.B) <= maxPooled {
+		pool.Put(b)
+	}
+}
+
+// headroom is what BeginFrame reserves: the header of a frame of 126 to 65 535 bytes, which most are.
+const headroom = 4
+
+// BeginFrame reserves the header of a text frame in b. What the caller appends to b.B until EndFrame is the payload.
+// Several frames in one Buffer leave in one write.
+func BeginFrame(b *Buffer) (start int) {
+	start = len(b.B)
+	b.B = append(b.B, 0, 0, 0, 0)
+	return start
+}
+
+// EndFrame writes the header that BeginFrame reserved at start.
+func EndFrame(b *Buffer, start int) {
+	n := len(b.B) - start - headroom
+	switch {
+	case n <= 125:
+		copy(b.B[start+2:], b.B[start+headroom:])
+		b.B = b.B[:start+2+n]
+		b.B[start+1] = byte(n)
+	case n <= 65535:
+		b.B[start+1] = 126
+		binary.BigEndian.PutUint16(b.B[start+2:], uint16(n))
+	default:
+		b.B = append(b.B, 0, 0, 0, 0, 0, 0)
+		copy(b.B[start+10:], b.B[start+headroom:start+headroom+n])
+		b.B[start+1] = 127
+		binary.BigEndian.PutUint64(b.B[start+2:], uint64(n))
+	}
+	b.B[start] = 0x80 | byte(ws.OpText)
+}
+
+// appendControl appends a whole control frame; payload is at most 125 bytes.
+func appendControl(dst []byte, op ws.OpCode, payload []byte) []byte {
+	dst = append(dst, 0x80|byte(op), byte(len(payload)))
+	return append(dst, payload...)
+}
+
+// appendClose appends a close frame. The reason is cut to what a control frame holds.
+func appendClose(dst []byte, code ws.StatusCode, reason string) []byte {
+	reason = reason[:min(len(reason), ws.MaxControlFramePayloadSize-2)]
+	dst = append(dst, 0x80|byte(ws.OpClose), byte(2+len(reason)))
+	dst = binary.BigEndian.AppendUint16(dst, uint16(code))
+	return append(dst, reason...)
+}
+
+// Farewell is what a connection says before it ends: bytes that are ready to be written, shared by all who say the same.
+type Farewell struct {
+	wire []byte
+	code ws.StatusCode
+}
+
+// NewFarewell compiles a farewell of an optional last text frame and a close frame with the code and the reason.
+func NewFarewell(last []byte, code uint16, reason string) *Farewell {
+	var b Buffer
+	if last != nil {
+		start := BeginFrame(&b)
+		b.B = append(b.B, last...)
+		EndFrame(&b, start)
+	}
+	return &Farewell{wire: appendClose(b.B, ws.StatusCode(code), reason), code: ws.StatusCode(code)}
+}
+
+// Code is the close code of the farewell.
+func (f *Farewell) Code() int { return int(f.code) }

@@ -1,0 +1,246 @@
+package engine
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/gobwas/ws"
+	"github.com/panjf2000/gnet/v2"
+	"golang.org/x/sys/unix"
+
+	"mobilegate/internal/wheel"
+)
+
+// The phases of a connection. They only go forward, and change under conn.mu.
+const (
+	requesting uint32 = iota // reads the opening request
+	stranger                 // upgraded, nobody's yet
+	deciding                 // the hello is out for a decision; what follows is held back
+	admitted                 // has a peer
+	closing                  // the last words are said or queued; what comes in is dropped
+	closed                   // the descriptor is gone
+)
+
+// conn is one connection. A million of them are idle at a time, so it holds nothing that is not needed at rest.
+type conn struct {
+	// Fixed when the connection is accepted.
+	srv  *Server
+	sock gnet.Conn
+	fd   int32
+
+	phase    atomic.Uint32
+	lastLife atomic.Uint32 // when the last byte came or was taken, in seconds since the server's start
+	pingedAt atomic.Uint32 // when the open ping was sent, likewise; 0: none is open
+	probing  atomic.Bool   // the open ping is Probe's
+	partial  atomic.Bool   // in != nil: somebody should look whether the sender is too slow
+	overfull bool          // accepted above the limit, to be told so
+
+	// Owned by the loop.
+	in *inbound // what is half received; nil at rest
+
+	mu    sync.Mutex
+	peer  Peer      // set once by Admit; read without the lock once phase says admitted
+	out   *outbound // what the socket has not taken; nil at rest
+	timer wheel.Item
+}
+
+// TimerItem is the connection's place in the server's wheel.
+func (c *conn) TimerItem() *wheel.Item { return &c.timer }
+
+func (c *conn) Admit(p Peer) bool {
+	c.mu.Lock()
+	was := c.phase.Load()
+	if was >= closing {
+		c.mu.Unlock()
+		return false
+	}
+	c.peer = p
+	c.phase.Store(admitted)
+	c.mu.Unlock()
+	if was == deciding {
+		c.sock.Wake(nil) // the loop reads what was held back
+	}
+	return true
+}
+
+func (c *conn) Send(b *Buffer) {
+	owned(b)
+	c.mu.Lock()
+	if c.phase.Load() >= closing {
+		c.mu.Unlock()
+		PutBuffer(b)
+		return
+	}
+	c.write(b)
+	full := c.out != nil && c.out.size > c.srv.cfg.MaxPending
+	c.mu.Unlock()
+	if full {
+		c.fail(ErrSlowConsumer)
+	}
+}
+
+func (c *conn) Close(f *Farewell) { c.end(f, nil) }
+
+func (c *conn) Pending() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.out == nil {
+		return 0
+	}
+	return c.out.size
+}
+
+func (c *conn) Silence(now time.Time) time.Duration {
+	return time.Duration(c.srv.seconds(now)-c.lastLife.Load()) * time.Second
+}
+
+func (c *conn) Probe() {
+	c.probing.Store(true)
+	now := c.srv.cfg.Now()
+	c.ping(now)
+	c.srv.wheel.SetEarlier(c, now.Add(ProbeTimeout))
+}
+
+func (c *conn) ping(now time.Time) {
+	c.pingedAt.Store(max(1, c.srv.seconds(now)))
+	b := GetBuffer()
+	b.B = appendControl(b.B, ws.OpPing, nil)
+	c.Send(b)
+}
+
+// alive notes that something came from the device, or was taken by it.
+func (c *conn) alive(now time.Time) {
+	if s := c.srv.seconds(now); c.lastLife.Load() != s {
+		c.lastLife.Store(s)
+	}
+	if c.pingedAt.Load() != 0 {
+		c.pingedAt.Store(0)
+		c.probing.Store(false)
+	}
+}
+
+// fail ends the connection because of err, with the words that belong to it.
+func (c *conn) fail(err error) {
+	c.end(c.srv.handler.Farewell(err, c.phase.Load() == admitted), err)
+}
+
+// end says f and begins to close: the writing side ends once all is written, the reading side when the device has ended its
+// own or LingerTimeout has passed. Were the socket closed with unread bytes, a reset would take the last words away.
+func (c *conn) end(f *Farewell, err error) {
+	c.mu.Lock()
+	was := c.phase.Load()
+	if was >= closing {
+		c.mu.Unlock()
+		return
+	}
+	if f != nil {
+		b := GetBuffer()
+		b.B = append(b.B, f.wire...)
+		c.write(b)
+	}
+	c.phase.Store(closing)
+	if c.out == nil {
+		c.endWriting()
+	}
+	c.mu.Unlock()
+	c.srv.wheel.Set(c, c.srv.cfg.Now().Add(LingerTimeout))
+	if was == admitted {
+		c.peer.Closed(c, err)
+	}
+}
+
+// endWriting needs c.mu: the descriptor must still be ours.
+func (c *conn) endWriting() { unix.Shutdown(int(c.fd), unix.SHUT_WR) }
+
+// drop ends the connection without a word; its Closed comes from OnClose.
+func (c *conn) drop() { c.sock.Close() }
+
+// closedBy is the end: gnet closes the descriptor when it returns.
+func (c *conn) closedBy(err error) {
+	c.mu.Lock()
+	was := c.phase.Load()
+	if was < closing && c.srv.stopping.Load() && was > requesting {
+		unix.Write(int(c.fd), c.srv.handler.Farewell(ErrGoingAway, was == admitted).wire)
+		err = ErrGoingAway
+	}
+	c.phase.Store(closed)
+	if c.out != nil {
+		c.srv.drainer.forget(c)
+		c.out.release()
+		c.out = nil
+	}
+	c.mu.Unlock()
+	c.srv.wheel.Stop(c)
+	if c.in != nil {
+		c.in.release()
+		c.in = nil
+	}
+	if was == admitted {
+		c.peer.Closed(c, err)
+	}
+}
+
+// expire is called off the loop when the timer of the connection is due. The timer is lazy: it is left where it is when
+// what it was for has passed, and finds here what it is for now.
+func (c *conn) expire(now time.Time) {
+	switch c.phase.Load() {
+	case requesting:
+		c.refuse(statusTimeout)
+	case stranger:
+		c.fail(ErrNoHello)
+	case deciding, admitted:
+		c.watch(now)
+	case closing:
+		c.drop()
+	}
+}
+
+// watch looks after an open connection: is it alive, does it take what is sent, does its message grow?
+func (c *conn) watch(now time.Time) {
+	next := now.Add(StallTimeout)
+	if c.stalled(now) {
+		c.fail(ErrSlowConsumer)
+		return
+	}
+	if c.partial.Load() {
+		c.sock.Wake(nil) // the loop judges it: see conn.slow
+	} else if c.Pending() == 0 {
+		if c.srv.cfg.PingInterval == 0 && c.pingedAt.Load() == 0 {
+			return
+		}
+		next = now.Add(c.srv.cfg.PingInterval)
+	}
+	if at := c.keepAlive(now); !at.IsZero() && at.Before(next) {
+		next = at
+	}
+	c.srv.wheel.SetEarlier(c, next)
+}
+
+// keepAlive pings a silent device and drops a dead one; it says when to look again.
+func (c *conn) keepAlive(now time.Time) time.Time {
+	second := c.srv.seconds(now)
+	if at := c.pingedAt.Load(); at != 0 {
+		patience := c.srv.cfg.PingInterval
+		if c.probing.Load() {
+			patience = ProbeTimeout
+		}
+		if waited := time.Duration(second-at) * time.Second; waited >= patience {
+			c.srv.dead(c)
+			return time.Time{}
+		} else {
+			return now.Add(patience - waited)
+		}
+	}
+	interval := c.srv.cfg.PingInterval
+	if interval == 0 {
+		return time.Time{}
+	}
+	interval -= interval / 10 * time.Duration(uint32(c.fd)*2654435761>>24) / 256 // jitter, so that a fleet does not ping at once
+	silence := c.Silence(now)
+	if silence >= interval {
+		c.ping(now)
+		return now.Add(c.srv.cfg.PingInterval)
+	}
+	return now.Add(interval - silence)
+}

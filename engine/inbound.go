@@ -1,0 +1,360 @@
+package engine
+
+import (
+	"encoding/binary"
+	"sync"
+	"time"
+	"unicode/utf8"
+
+	"github.com/gobwas/ws"
+)
+
+// inbound is what a connection has half received: of a request, a frame header, a frame, or a message. It exists only as
+// long as something is incomplete and belongs to the loop.
+type inbound struct {
+	head    [ws.MaxHeaderSize]byte // header bytes of the frame that arrives
+	headLen int
+	frame   ws.Header // once inFrame
+	inFrame bool
+	left    int64 // payload bytes of the frame that are still to come
+
+	op      ws.OpCode // of the message that is being put together; 0: none
+	message *Buffer   // its payload so far, unmasked; or the request so far
+	control [ws.MaxControlFramePayloadSize]byte
+
+	held  *Buffer // raw bytes that came while the hello was decided
+	pongs *Buffer // answers to the pings of this read
+
+	since  time.Time // when gained was last looked at; zero: not yet
+	gained int       // bytes of the message that came since then
+}
+
+var inbounds = sync.Pool{New: func() any { return new(inbound) }}
+
+func (in *inbound) atRest() bool {
+	return in.headLen == 0 && !in.inFrame && in.op == 0 && in.message == nil && in.held == nil
+}
+
+func (in *inbound) release() {
+	for _, b := range []*Buffer{in.message, in.held} {
+		if b != nil {
+			PutMessage(b)
+		}
+	}
+	if in.pongs != nil {
+		PutBuffer(in.pongs)
+	}
+	*in = inbound{}
+	inbounds.Put(in)
+}
+
+// traffic takes what arrived. Nothing of b is kept: what is needed later is copied, once.
+func (c *conn) traffic(b []byte, now time.Time) {
+	if c.in == nil {
+		c.in = inbounds.Get().(*inbound)
+	}
+	if held := c.in.held; held != nil && c.phase.Load() != deciding {
+		c.in.held = nil
+		c.frames(held.B)
+		PutMessage(held)
+	}
+	if len(b) > 0 && c.phase.Load() == requesting {
+		b = c.request(b, now)
+	}
+	c.frames(b)
+	if pongs := c.in.pongs; pongs != nil {
+		c.in.pongs = nil
+		c.Send(pongs)
+	}
+	c.settle(now)
+}
+
+// settle gives the inbound back when nothing is half received, and else sees to it that a sender who is too slow is given up.
+func (c *conn) settle(now time.Time) {
+	in := c.in
+	if in.atRest() || c.phase.Load() >= closing {
+		in.release()
+		c.in = nil
+		if c.partial.Load() {
+			c.partial.Store(false)
+		}
+		return
+	}
+	switch {
+	case c.phase.Load() == requesting || in.held != nil:
+	case in.since.IsZero():
+		in.since, in.gained = now, 0
+		c.partial.Store(true)
+		c.srv.wheel.SetEarlier(c, now.Add(StallTimeout))
+	case now.Sub(in.since) >= StallTimeout:
+		if in.gained < minGain {
+			c.fail(ErrSlowSender)
+			return
+		}
+		in.since, in.gained = now, 0
+		c.srv.wheel.SetEarlier(c, now.Add(StallTimeout))
+	}
+}
+
+// frames reads frames until b is used up or the connection's phase says to stop.
+func (c *conn) frames(b []byte) {
+	for len(b) > 0 {
+		switch c.phase.Load() {
+		case deciding:
+			c.hold(b)
+			return
+		case stranger, admitted:
+			n, err := c.step(b)
+			if err != nil {
+				c.violation(err)
+				return
+			}
+			b = b[n:]
+		default:
+			return
+		}
+	}
+}
+
+// hold keeps b until the hello is decided: only then it is known which limit the next message has (spec 1).
+func (c *conn) hold(b []byte) {
+	if c.in.held == nil {
+		c.in.held = getMessage()
+	}
+	if len(c.in.held.B)+len(b) > maxHeld {
+		c.fail(ErrOverloaded)
+		return
+	}
+	c.in.held.B = append(c.in.held.B, b...)
+}
+
+// step takes one piece of b: the rest of a header, or payload as far as it reaches. It says how many bytes that were.
+func (c *conn) step(b []byte) (n int, err error) {
+	in := c.in
+	if !in.inFrame {
+		n, err = in.header(b)
+		if err != nil || !in.inFrame {
+			return n, err
+		}
+		if err = c.begin(); err != nil || in.left > 0 {
+			return n, err
+		}
+		return n, c.finish()
+	}
+	n = int(min(in.left, int64(len(b))))
+	in.payload(b[:n])
+	if in.left > 0 {
+		return n, nil
+	}
+	return n, c.finish()
+}
+
+// header takes header bytes from b until the header is whole, and checks each as soon as it is there.
+func (in *inbound) header(b []byte) (n int, err error) {
+	for {
+		need := 2
+		if in.headLen >= 2 {
+			switch in.head[1] & 0x7F {
+			case 126:
+				need += 2
+			case 127:
+				need += 8
+			}
+			if in.head[1]&0x80 != 0 {
+				need += 4
+			}
+		}
+		if in.headLen == need {
+			break
+		}
+		m := copy(in.head[in.headLen:need], b[n:])
+		n += m
+		in.headLen += m
+		if in.headLen < need {
+			return n, nil
+		}
+		if need == 2 {
+			if err = in.parse(); err != nil {
+				return n, err
+			}
+		}
+	}
+	err = in.parseLength()
+	in.left = in.frame.Length
+	in.inFrame = true
+	in.headLen = 0
+	return n, err
+}
+
+// parse reads the first two bytes and applies the rules of RFC 6455, 5.2 and 5.4, to them.
+func (in *inbound) parse() error {
+	in.frame = ws.Header{
+		Fin:    in.head[0]&0x80 != 0,
+		Rsv:    in.head[0] & 0x70 >> 4,
+		OpCode: ws.OpCode(in.head[0] & 0x0F),
+		Masked: in.head[1]&0x80 != 0,
+		Length: int64(in.head[1] & 0x7F),
+	}
+	state := ws.StateServerSide
+	if in.op != 0 {
+		state |= ws.StateFragmented
+	}
+	return ws.CheckHeader(in.frame, state)
+}
+
+// parseLength reads the extended length and the mask. RFC 6455, 5.2: "the minimal number of bytes MUST be used to encode the
+// length", and the most significant bit of 64 "MUST be 0".
+func (in *inbound) parseLength() error {
+	rest := in.head[2:]
+	switch in.frame.Length {
+	case 126:
+		in.frame.Length = int64(binary.BigEndian.Uint16(rest))
+		if in.frame.Length < 126 {
+			return errLength
+		}
+		rest = rest[2:]
+	case 127:
+		length := binary.BigEndian.Uint64(rest)
+		if length < 1<<16 || length >= 1<<63 {
+			return errLength
+		}
+		in.frame.Length = int64(length)
+		rest = rest[8:]
+	}
+	copy(in.frame.Mask[:], rest)
+	return nil
+}
+
+var (
+	errLength    = ws.ProtocolError("a length that is not in its shortest form")
+	errCloseBody = ws.ProtocolError("a close frame of one byte")
+)
+
+// begin judges a frame by its header, before its payload comes.
+func (c *conn) begin() error {
+	in := c.in
+	if in.frame.OpCode.IsControl() {
+		return nil
+	}
+	if in.frame.OpCode != ws.OpContinuation {
+		in.op = in.frame.OpCode
+		in.message = getMessage()
+	}
+	limit := c.srv.cfg.MaxHello
+	if c.phase.Load() == admitted {
+		limit = c.srv.cfg.MaxMessage
+	}
+	if in.frame.Length > int64(limit-len(in.message.B)) {
+		return ErrTooBig
+	}
+	return nil
+}
+
+// payload appends p to what it belongs to and unmasks it there: the only copy of a message's bytes.
+func (in *inbound) payload(p []byte) {
+	offset := int(in.frame.Length - in.left)
+	in.left -= int64(len(p))
+	if in.frame.OpCode.IsControl() {
+		ws.Cipher(in.control[offset:offset+copy(in.control[offset:], p)], in.frame.Mask, offset)
+		return
+	}
+	m := in.message
+	if room := cap(m.B) - len(m.B); room < len(p) {
+		// Twice what is there, so that copying stays cheap, but never more than the bytes that were announced: and
+		// never ahead of what was received, whatever was announced.
+		size := min(max(2*cap(m.B), len(m.B)+len(p), 512), len(m.B)+len(p)+int(in.left))
+		m.B = append(make([]byte, 0, size), m.B...)
+	}
+	at := len(m.B)
+	m.B = append(m.B, p...)
+	ws.Cipher(m.B[at:], in.frame.Mask, offset)
+	in.gained += len(p)
+}
+
+// finish is called when a frame is whole.
+func (c *conn) finish() error {
+	in := c.in
+	in.inFrame = false
+	switch in.frame.OpCode {
+	case ws.OpPing:
+		c.pong(in.control[:in.frame.Length])
+		return nil
+	case ws.OpPong:
+		return nil
+	case ws.OpClose:
+		return c.farewellOfDevice(in.control[:in.frame.Length])
+	}
+	if !in.frame.Fin {
+		return nil
+	}
+	m, op := in.message, in.op
+	in.message, in.op, in.since = nil, 0, time.Time{}
+	if op == ws.OpText && !utf8.Valid(m.B) {
+		PutMessage(m)
+		return ErrNotUTF8
+	}
+	if c.phase.Load() == admitted {
+		c.peer.Message(c, m)
+		return nil
+	}
+	c.srv.handler.Hello(c, m)
+	c.phase.CompareAndSwap(stranger, deciding)
+	return nil
+}
+
+// pong answers a ping. RFC 6455, 5.5.3, lets a server leave some out: who takes none gets no more of them.
+func (c *conn) pong(payload []byte) {
+	if c.in.pongs == nil {
+		if c.Pending() > maxPooled {
+			return
+		}
+		c.in.pongs = GetBuffer()
+	}
+	c.in.pongs.B = appendControl(c.in.pongs.B, ws.OpPong, payload)
+}
+
+// farewellOfDevice answers a close frame with the same code, or refuses one that RFC 6455, 7.4, does not allow.
+func (c *conn) farewellOfDevice(body []byte) error {
+	answer := Farewell{wire: appendControl(nil, ws.OpClose, nil), code: ws.StatusNoStatusRcvd}
+	switch {
+	case len(body) == 1:
+		return errCloseBody
+	case len(body) >= 2:
+		code := ws.StatusCode(binary.BigEndian.Uint16(body))
+		if err := checkClose(code, body[2:]); err != nil {
+			return err
+		}
+		answer = Farewell{wire: appendClose(nil, code, ""), code: code}
+	}
+	c.end(&answer, ErrClosedByPeer)
+	return nil
+}
+
+// checkClose applies RFC 6455, 7.4, to a close frame. The library knows the codes of the RFC; 1012 to 1014 were registered
+// later, and nothing is defined from 5000 on.
+func checkClose(code ws.StatusCode, reason []byte) error {
+	if code >= 1012 && code <= 1014 {
+		code = ws.StatusNormalClosure
+	}
+	if code >= 5000 {
+		return ws.ErrProtocolStatusCodeUnknown
+	}
+	return ws.CheckCloseFrameData(code, string(reason))
+}
+
+// violation ends the connection because of what it sent.
+func (c *conn) violation(err error) {
+	switch err {
+	case ErrTooBig, ErrNotUTF8:
+		c.fail(err)
+	case ws.ErrProtocolInvalidUTF8:
+		c.end(badReason, ErrViolation)
+	default:
+		c.end(badFrame, ErrViolation)
+	}
+}
+
+var (
+	badFrame  = NewFarewell(nil, uint16(ws.StatusProtocolError), "protocol error")
+	badReason = NewFarewell(nil, uint16(ws.StatusInvalidFramePayloadData), "close reason is not UTF-8")
+)

@@ -1,0 +1,120 @@
+package engine
+
+import (
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// outbound is what the socket has not taken yet. It exists only while something waits; conn.mu guards it.
+type outbound struct {
+	waiting []*Buffer // in order; the first may be written in part
+	written int       // bytes of the first that are
+	size    int       // bytes that wait
+	moved   time.Time // when the socket last took something
+	watch   uint64    // the drainer's name for it; 0: not watched yet
+}
+
+func (o *outbound) release() {
+	for _, b := range o.waiting {
+		PutBuffer(b)
+	}
+}
+
+// write sends b or queues it; it takes b over and needs c.mu, under which the descriptor cannot be closed: writing from any
+// goroutine never meets a descriptor that is somebody else's by now. What waits here waits in our own queue, never in
+// gnet's: that one is unbounded and does not tell when it is empty.
+func (c *conn) write(b *Buffer) {
+	if c.out != nil {
+		c.out.waiting = append(c.out.waiting, b)
+		c.out.size += len(b.B)
+		return
+	}
+	n, err := writeSome(int(c.fd), b.B)
+	switch {
+	case err != nil && err != unix.EAGAIN:
+		PutBuffer(b)
+		c.drop()
+		return
+	case n == len(b.B):
+		PutBuffer(b)
+		return
+	}
+	now := c.srv.cfg.Now()
+	c.out = &outbound{waiting: []*Buffer{b}, written: n, size: len(b.B) - n, moved: now}
+	c.srv.wheel.SetEarlier(c, now.Add(StallTimeout))
+	if c.srv.drainer.watch(c) != nil {
+		c.drop()
+	}
+}
+
+// writeSome writes as much of b as the socket takes.
+func writeSome(fd int, b []byte) (n int, err error) {
+	for n < len(b) {
+		m, err := unix.Write(fd, b[n:])
+		if err == unix.EINTR {
+			continue
+		}
+		if err != nil {
+			return n, err
+		}
+		n += m
+	}
+	return n, nil
+}
+
+// drain is called by the drainer when the socket takes bytes again.
+func (c *conn) drain() {
+	c.mu.Lock()
+	o := c.out
+	if o == nil {
+		c.mu.Unlock()
+		return
+	}
+	before := o.size
+	for len(o.waiting) > 0 {
+		b := o.waiting[0]
+		n, err := writeSome(int(c.fd), b.B[o.written:])
+		o.written += n
+		o.size -= n
+		if err != nil {
+			if err != unix.EAGAIN {
+				c.mu.Unlock()
+				c.drop()
+				return
+			}
+			break
+		}
+		PutBuffer(b)
+		o.waiting[0] = nil
+		o.waiting, o.written = o.waiting[1:], 0
+	}
+	if o.size < before {
+		o.moved = c.srv.cfg.Now()
+		c.alive(o.moved)
+	}
+	if o.size > 0 {
+		if c.srv.drainer.watch(c) != nil {
+			c.drop()
+		}
+		c.mu.Unlock()
+		return
+	}
+	c.srv.drainer.forget(c)
+	c.out = nil
+	phase := c.phase.Load()
+	if phase == closing {
+		c.endWriting()
+	}
+	c.mu.Unlock()
+	if phase == admitted {
+		c.peer.Drained(c)
+	}
+}
+
+// stalled tells whether the device has taken nothing for too long.
+func (c *conn) stalled(now time.Time) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.out != nil && now.Sub(c.out.moved) >= StallTimeout
+}

@@ -1,0 +1,279 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"runtime/debug"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/panjf2000/gnet/v2"
+	"golang.org/x/sys/unix"
+
+	"mobilegate/internal/wheel"
+)
+
+// Server holds the connections. Make it with New, then Start, Drain, Stop.
+type Server struct {
+	gnet.BuiltinEventEngine
+	cfg     Config
+	handler Handler
+	start   time.Time
+	wheel   *wheel.Wheel[*conn]
+	drainer *drainer
+	addrs   []string // of the listeners, in gnet's spelling
+	port    int
+
+	engine   gnet.Engine
+	booted   chan error    // nil once the listeners are open
+	ended    chan struct{} // closed when gnet has ended
+	endErr   error         // readable then
+	cancel   context.CancelFunc
+	timer    sync.WaitGroup
+	draining atomic.Bool
+	stopping atomic.Bool
+
+	open, accepted, refused, upgraded, panics atomic.Int64
+}
+
+// New makes a Server whose strangers are handler's. Nothing runs before Start.
+func New(cfg Config, handler Handler) *Server {
+	cfg.fill()
+	return &Server{cfg: cfg, handler: handler, booted: make(chan error, 1), ended: make(chan struct{})}
+}
+
+// tick is the grain of the engine's deadlines, the shortest of which is 3 s.
+const tick = 250 * time.Millisecond
+
+// Start opens the listeners and returns when they accept, or with the plain reason why they do not.
+func (s *Server) Start() error {
+	if s.cfg.MaxConnections == 0 {
+		limit, err := MaxConnections()
+		if err != nil {
+			return err
+		}
+		s.cfg.MaxConnections = limit
+	}
+	if err := s.resolve(); err != nil {
+		return err
+	}
+	var err error
+	if s.drainer, err = newDrainer(); err != nil {
+		return err
+	}
+	s.start = s.cfg.Now()
+	s.wheel = wheel.New[*conn](tick, s.start)
+	ctx, cancel := context.WithCancel(context.Background())
+	s.cancel = cancel
+	go func() {
+		err := gnet.Rotate(s, s.addrs,
+			gnet.WithNumEventLoop(s.cfg.Loops),
+			gnet.WithLoadBalancing(gnet.LeastConnections),
+			gnet.WithReuseAddr(true), // else a restart fails while sockets are in TIME_WAIT
+			gnet.WithReadBufferCap(64<<10),
+			gnet.WithWriteBufferCap(1<<10), // never written to: see conn.write
+			gnet.WithLogger(reactorLog{s.cfg.Log}))
+		if err == nil && !s.stopping.Load() {
+			err = errors.New("the event loops ended by themselves")
+		}
+		s.endErr = err
+		s.booted <- err
+		close(s.ended)
+	}()
+	if err := <-s.booted; err != nil {
+		<-s.ended
+		cancel()
+		s.drainer.close()
+		if errors.Is(err, unix.EADDRINUSE) {
+			return fmt.Errorf("port %d is taken by another program", s.cfg.Port)
+		}
+		return err
+	}
+	s.timer.Go(func() { s.wheel.Run(ctx, s.cfg.Now, s.fire) })
+	return nil
+}
+
+// resolve finds the addresses to listen on: one listener for each family, since a dual-stack socket costs each connection
+// more memory.
+func (s *Server) resolve() error {
+	port := strconv.Itoa(s.cfg.Port)
+	if s.cfg.Host == "" {
+		s.addrs = []string{"tcp4://0.0.0.0:" + port, "tcp6://[::]:" + port}
+		return nil
+	}
+	ips, err := net.LookupIP(s.cfg.Host)
+	if err != nil {
+		return errors.New("the host to listen on has no address")
+	}
+	seen := map[string]bool{}
+	for _, ip := range ips {
+		family := "tcp6://"
+		if ip.To4() != nil {
+			family = "tcp4://"
+		}
+		if !seen[family] {
+			seen[family] = true
+			s.addrs = append(s.addrs, family+net.JoinHostPort(ip.String(), port))
+		}
+	}
+	return nil
+}
+
+// OnBoot is gnet's: the listeners are open.
+func (s *Server) OnBoot(e gnet.Engine) gnet.Action {
+	s.engine = e
+	for _, addr := range s.addrs {
+		if err := s.tune(e, addr[len("tcp4://"):]); err != nil {
+			s.endErr = err
+			return gnet.Shutdown
+		}
+	}
+	s.booted <- nil
+	return gnet.None
+}
+
+// tune sets what gnet has no option for, or one that hides errors: every accepted connection inherits it.
+func (s *Server) tune(e gnet.Engine, addr string) error {
+	fd, err := e.DupListener("tcp", addr)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	sa, err := unix.Getsockname(fd)
+	if err != nil {
+		return err
+	}
+	switch sa := sa.(type) {
+	case *unix.SockaddrInet4:
+		s.port = sa.Port
+	case *unix.SockaddrInet6:
+		s.port = sa.Port
+	}
+	// The queue of the kernel must fit into the reserve of descriptors, or a burst of newcomers ends gnet.
+	return unix.Listen(fd, backlog(s.cfg.MaxConnections))
+}
+
+// Port is the port that is listened on, once Start has returned.
+func (s *Server) Port() int { return s.port }
+
+// MaxConnections is how many connections are held at a time, once Start has returned.
+func (s *Server) MaxConnections() int { return s.cfg.MaxConnections }
+
+// Ended is closed when the server accepts no more, for whatever reason; Err then says why.
+func (s *Server) Ended() <-chan struct{} { return s.ended }
+
+// Err says why the server ended; nil after Stop.
+func (s *Server) Err() error {
+	<-s.ended
+	return s.endErr
+}
+
+// Drain refuses upgrades from now on, and tells load balancers so.
+func (s *Server) Drain() { s.draining.Store(true) }
+
+// Stop ends every connection that is still there with close 1001, and the server.
+func (s *Server) Stop(ctx context.Context) error {
+	s.stopping.Store(true)
+	err := s.engine.Stop(ctx)
+	<-s.ended
+	s.cancel()
+	s.timer.Wait()
+	s.drainer.close()
+	return err
+}
+
+// Stats may be called at any time.
+func (s *Server) Stats() Stats {
+	return Stats{Connections: s.open.Load(), Accepted: s.accepted.Load(), Refused: s.refused.Load(), Upgraded: s.upgraded.Load(), Panics: s.panics.Load()}
+}
+
+// OnOpen is gnet's: a connection was accepted and belongs to a loop.
+func (s *Server) OnOpen(sock gnet.Conn) ([]byte, gnet.Action) {
+	s.accepted.Add(1)
+	n := s.open.Add(1)
+	now := s.cfg.Now()
+	c := &conn{srv: s, sock: sock, fd: int32(sock.Fd()), overfull: n > int64(s.cfg.MaxConnections)}
+	c.lastLife.Store(s.seconds(now))
+	sock.SetContext(c)
+	if n > int64(s.cfg.MaxConnections+backlog(s.cfg.MaxConnections)/2) {
+		s.refused.Add(1)
+		return nil, gnet.Close // not even a descriptor to say 503 on
+	}
+	s.wheel.Set(c, now.Add(RequestTimeout))
+	return nil, gnet.None
+}
+
+// OnTraffic is gnet's: bytes came, or, with none, somebody woke the loop for this connection.
+func (s *Server) OnTraffic(sock gnet.Conn) gnet.Action {
+	c := sock.Context().(*conn)
+	b, _ := sock.Next(-1) // all of it, always: gnet's ring for leftovers stays unused
+	now := s.cfg.Now()
+	if len(b) > 0 {
+		c.alive(now)
+	}
+	c.guard(func() { c.traffic(b, now) })
+	return gnet.None
+}
+
+// OnClose is gnet's: the last call for a connection, whose descriptor is closed after it.
+func (s *Server) OnClose(sock gnet.Conn, _ error) gnet.Action {
+	s.open.Add(-1)
+	c := sock.Context().(*conn)
+	c.guard(func() { c.closedBy(ErrLost) })
+	return gnet.None
+}
+
+// guard keeps a panic from ending more than one connection. The panic's text may hold what a device sent: it is not logged.
+func (c *conn) guard(f func()) {
+	defer func() {
+		if r := recover(); r != nil {
+			c.srv.panics.Add(1)
+			c.srv.cfg.Log.Error("a panic ended one connection", "type", fmt.Sprintf("%T", r), "stack", string(debug.Stack()))
+			c.drop()
+		}
+	}()
+	f()
+}
+
+func (s *Server) fire(now time.Time, due []*conn) {
+	for _, c := range due {
+		c.guard(func() { c.expire(now) })
+	}
+}
+
+// Tick does what is due at now, for tests that drive the time.
+func (s *Server) Tick(now time.Time) { s.fire(now, s.wheel.Advance(now, nil)) }
+
+// dead drops a connection that gave no sign of life.
+func (s *Server) dead(c *conn) {
+	c.mu.Lock()
+	if c.phase.Load() != admitted {
+		c.mu.Unlock()
+		c.drop()
+		return
+	}
+	c.phase.Store(closing)
+	c.mu.Unlock()
+	c.drop()
+	c.peer.Closed(c, ErrDead)
+}
+
+func (s *Server) seconds(now time.Time) uint32 { return uint32(now.Sub(s.start) / time.Second) }
+
+// reactorLog lets gnet speak through the gateway's log. It formats descriptors and system errors, nothing of a device.
+type reactorLog struct{ log *slog.Logger }
+
+func (l reactorLog) Debugf(format string, args ...any) {}
+func (l reactorLog) Infof(format string, args ...any)  {}
+func (l reactorLog) Warnf(format string, args ...any) {
+	l.log.Warn("reactor: " + fmt.Sprintf(format, args...))
+}
+func (l reactorLog) Errorf(format string, args ...any) {
+	l.log.Error("reactor: " + fmt.Sprintf(format, args...))
+}
+func (l reactorLog) Fatalf(format string, args ...any) { l.Errorf(format, args...) }

@@ -1,0 +1,175 @@
+package session
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"strings"
+	"time"
+
+	"mobilegate/codec"
+	"mobilegate/engine"
+)
+
+const (
+	silentLink = 60 * time.Second       // a link that said nothing for longer may be dead
+	suitorLook = 250 * time.Millisecond // how often to look whether it is
+)
+
+// Hello implements engine.Handler: the first frame of a connection, on its loop. What can be said without the device's
+// session is decided here, the rest in the session's own order.
+func (h *Hub) Hello(c engine.Conn, b *engine.Buffer) {
+	in := ins.Get().(*codec.In)
+	if refused := h.welcome(c, b, in); refused != nil {
+		h.stats.refused.Add(1)
+		c.Close(refused)
+	}
+	in.Reset()
+	ins.Put(in)
+	engine.PutMessage(b)
+}
+
+// welcome answers with the words of a refusal, or nil when the hello went to the device's session.
+func (h *Hub) welcome(c engine.Conn, b *engine.Buffer, in *codec.In) *engine.Farewell {
+	fault := codec.Decode(b.B, in)
+	switch {
+	case fault != nil:
+		return farewell(fault.Code, fault.Message)
+	case in.Kind != codec.Hello:
+		return h.farewells.notHello
+	case h.draining.Load():
+		return h.farewells.goingAway
+	}
+	device, generated := in.Device.ID, in.Device.ID == ""
+	if generated {
+		device = h.generate()
+	}
+	g, refused := h.access.admit(in.Token, device, generated)
+	if refused != welcome {
+		return h.farewells.refused[refused]
+	}
+	e := newEvent(evHello)
+	e.conn, e.owner, e.name = c, g.owner, device
+	if in.Device.Name != "" {
+		e.name = strings.Clone(in.Device.Name)
+	}
+	if !h.deliverHello(device, e) {
+		e.free()
+		return h.farewells.overloaded
+	}
+	return nil
+}
+
+// generate makes a device id that nobody has (spec 4).
+func (h *Hub) generate() string {
+	var raw [6]byte
+	for {
+		rand.Read(raw[:])
+		if id := "dev-" + hex.EncodeToString(raw[:]); h.find(id) == nil {
+			return id
+		}
+	}
+}
+
+// hello is check 5 of spec 4: is the device online, and with which token?
+func (s *Session) hello(e *event, now time.Time) {
+	switch {
+	case s.conn == nil:
+		if s.owner != e.owner {
+			s.disown() // another token takes the id: nothing of the past is shown to it
+		}
+	case s.owner != e.owner:
+		if s.suitor != nil || s.conn.Silence(now) <= silentLink {
+			s.hub.stats.refused.Add(1)
+			e.conn.Close(s.hub.farewells.online)
+			return
+		}
+		s.court(e, now)
+		return
+	default:
+		if s.tooManyTakeOvers(now) {
+			e.conn.Close(s.hub.farewells.overloaded)
+			return
+		}
+		old := s.conn
+		s.flush()
+		s.leave()
+		old.Close(s.hub.farewells.replaced)
+	}
+	s.owner = e.owner
+	s.attach(e.conn, e.name, now)
+}
+
+// tooManyTakeOvers counts take-overs from links that were alive (spec 1): two instances of one device would else throw each
+// other out without end.
+func (s *Session) tooManyTakeOvers(now time.Time) bool {
+	if s.hub.cfg.QuotaOff || s.conn.Silence(now) > silentLink {
+		return false
+	}
+	return s.remember(now).takeOvers.over(takeOvers, takeOverWindow, s.hub.second(now))
+}
+
+// court keeps a hello until it is known whether the silent link of the device's present owner is dead.
+func (s *Session) court(e *event, now time.Time) {
+	waits := newEvent(evHello)
+	waits.conn, waits.owner, waits.name = e.conn, e.owner, e.name
+	s.suitor = waits
+	s.conn.Probe()
+	s.hub.wheel.SetEarlier(s, now.Add(suitorLook))
+}
+
+// judge looks after the hello that waits: the link showed life, or it is gone, or there is time left.
+func (s *Session) judge(now time.Time) {
+	e := s.suitor
+	if s.conn != nil && s.conn.Silence(now) > silentLink {
+		return // the engine drops the link after engine.ProbeTimeout
+	}
+	s.suitor = nil
+	s.hello(e, now)
+	e.free()
+}
+
+// attach makes c the connection of the device: ready, then what is going on (spec 4).
+func (s *Session) attach(c engine.Conn, name string, now time.Time) {
+	if !c.Admit(s) {
+		return
+	}
+	s.conn = c
+	s.hub.online(s)
+	s.sendReady(name)
+	if s.turns != nil {
+		s.turns.show(s, now)
+		s.resume(now)
+	}
+	if s.recent != nil {
+		s.recent.errors = counter{}
+	}
+}
+
+// leave: the connection is no longer the device's. What it was shown is over, its turns go on.
+func (s *Session) leave() {
+	s.conn = nil
+	if s.out != nil {
+		engine.PutBuffer(s.out)
+		s.out = nil
+	}
+	s.avatar, s.pause = codec.AvatarIdle, 0
+	s.hub.gone(s)
+}
+
+// detach: the device is offline from now on. What its agent says meanwhile is lost (spec 10).
+func (s *Session) detach(now time.Time) {
+	s.leave()
+	s.resume(now)
+	if s.suitor != nil {
+		s.judge(now)
+	}
+}
+
+// disown ends all that belongs to the device's owner.
+func (s *Session) disown() {
+	s.recent = nil
+	if s.turns != nil {
+		s.turns.cancel()
+		s.turns = nil
+	}
+}

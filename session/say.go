@@ -1,0 +1,150 @@
+package session
+
+import (
+	"crypto/rand"
+	"encoding/base32"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"mobilegate/codec"
+	"mobilegate/engine"
+)
+
+// All that a device hears is said here. What one run of the worker says is gathered in s.out and leaves in one write;
+// while the device is offline nothing is said.
+
+const (
+	softPending = 256 << 10 // what may wait for a device before its turn has to wait too
+	maxGathered = 64 << 10  // what is gathered before it leaves
+)
+
+// begin starts a frame; ok is false when nobody listens.
+func (s *Session) begin() (start int, ok bool) {
+	if s.conn == nil {
+		return 0, false
+	}
+	if s.out == nil {
+		s.out = engine.GetBuffer()
+	}
+	return engine.BeginFrame(s.out), true
+}
+
+func (s *Session) end(start int) {
+	engine.EndFrame(s.out, start)
+	if len(s.out.B) >= maxGathered {
+		s.flush()
+	}
+}
+
+// flush lets what was said leave.
+func (s *Session) flush() {
+	if s.out != nil {
+		b := s.out
+		s.out = nil
+		s.conn.Send(b)
+	}
+}
+
+// room tells whether the device takes what it is sent. It has all the room there is while it is offline.
+func (s *Session) room() bool {
+	if s.conn == nil {
+		return true
+	}
+	if s.out != nil && len(s.out.B) >= maxGathered {
+		s.flush()
+	}
+	return s.conn.Pending() <= softPending
+}
+
+func (s *Session) sendReady(name string) {
+	if start, ok := s.begin(); ok {
+		s.out.B = codec.AppendReady(s.out.B, &codec.Ready{Session: chatOf(s.id), DeviceID: s.id, DeviceName: name, AvatarURL: s.hub.cfg.AvatarURL})
+		s.end(start)
+	}
+}
+
+// sendMessage says a piece of the running turn's reply, and that the avatar speaks now.
+func (s *Session) sendMessage(m *codec.Message, now time.Time) {
+	start, ok := s.begin()
+	if !ok {
+		return
+	}
+	s.out.B = codec.AppendMessage(s.out.B, m)
+	s.end(start)
+	t := s.turns.running
+	t.replied, t.last = true, s.hub.since(now)
+	if !t.spoke {
+		t.spoke = true
+		s.show(codec.AvatarSpeaking)
+	}
+}
+
+func (s *Session) sendTyping(stop bool) {
+	if start, ok := s.begin(); ok {
+		s.out.B = codec.AppendTyping(s.out.B, stop)
+		s.end(start)
+	}
+}
+
+func (s *Session) sendPong(ts string) {
+	if start, ok := s.begin(); ok {
+		s.out.B = codec.AppendPong(s.out.B, ts)
+		s.end(start)
+	}
+}
+
+func (s *Session) sendError(e *codec.ErrorFrame) {
+	if start, ok := s.begin(); ok {
+		s.out.B = codec.AppendError(s.out.B, e)
+		s.end(start)
+	}
+}
+
+func (s *Session) sendCardDone(c *codec.CardDone) {
+	if start, ok := s.begin(); ok {
+		s.out.B = codec.AppendCardDone(s.out.B, c)
+		s.end(start)
+	}
+}
+
+// show changes the avatar's state, if it is another one.
+func (s *Session) show(a codec.Avatar) {
+	if s.avatar == a {
+		return
+	}
+	s.avatar = a
+	if start, ok := s.begin(); ok {
+		s.out.B = codec.AppendAvatar(s.out.B, a)
+		s.end(start)
+	}
+}
+
+// pauseFrom lets the avatar go idle when it has been quiet for long enough since last.
+func (s *Session) pauseFrom(last time.Duration, now time.Time) {
+	s.pause = last + codec.TypingIdle
+	if s.pause <= s.hub.since(now) {
+		s.pause = 0
+		s.show(codec.AvatarIdle)
+		return
+	}
+	s.hub.wheel.SetEarlier(s, s.hub.start.Add(s.pause))
+}
+
+// messageNames makes the ids of messages: unlike those of another process, since applications keep them.
+type messageNames struct {
+	prefix string
+	last   atomic.Uint64
+}
+
+func (n *messageNames) next() string {
+	var b [32]byte
+	return string(strconv.AppendUint(append(b[:0], n.prefix...), n.last.Add(1), 36))
+}
+
+func (n *messageNames) init() {
+	var raw [5]byte
+	rand.Read(raw[:])
+	n.prefix = "m-" + strings.ToLower(base32.StdEncoding.EncodeToString(raw[:])) + "-"
+}

@@ -1,0 +1,255 @@
+package session
+
+import (
+	"container/list"
+	"fmt"
+	"runtime/debug"
+	"sync"
+	"time"
+
+	"mobilegate/codec"
+	"mobilegate/engine"
+	"mobilegate/internal/wheel"
+)
+
+// Session is the life of one device with one owner, over all its connections: it begins with the first hello and ends when
+// the device is offline and there is nothing left to remember of it. A million of them are idle at a time, so what is not
+// needed at rest hangs on a pointer that is nil then.
+type Session struct {
+	// Fixed.
+	hub *Hub
+	id  string // device.id
+
+	inbox inbox // has a lock of its own
+
+	// Owned by the worker: whoever runs handle.
+	conn    engine.Conn // nil while the device is offline
+	out     *engine.Buffer
+	owner   owner
+	avatar  codec.Avatar
+	pause   time.Duration // when the avatar goes idle, since the hub's start; 0: no pause is running
+	turns   *turns        // the running turn and those that wait; nil without any
+	recent  *recent
+	suitor  *event        // a hello that waits until the silent link is known to be dead
+	offline *list.Element // place among the offline devices; guarded by hub.offline
+
+	timer wheel.Item // earliest of all deadlines of the session; lazy
+}
+
+// TimerItem is the session's place in the hub's wheel.
+func (s *Session) TimerItem() *wheel.Item { return &s.timer }
+
+// Message implements engine.Peer.
+func (s *Session) Message(c engine.Conn, b *engine.Buffer) {
+	e := newEvent(evFrame)
+	e.conn, e.buf = c, b
+	s.post(e, onLoop)
+}
+
+// Drained implements engine.Peer.
+func (s *Session) Drained(c engine.Conn) {
+	e := newEvent(evDrained)
+	e.conn = c
+	s.post(e, elsewhere)
+}
+
+// Closed implements engine.Peer.
+func (s *Session) Closed(c engine.Conn, err error) {
+	e := newEvent(evClosed)
+	e.conn, e.err = c, err
+	s.post(e, elsewhere)
+}
+
+// handle is the life of a device on one screen.
+func (s *Session) handle(e *event, now time.Time) {
+	defer s.recover()
+	switch e.kind {
+	case evHello:
+		s.hello(e, now)
+	case evFrame:
+		if e.conn == s.conn { // what a replaced connection still sends is ignored (spec 4)
+			s.frame(e.buf, now)
+		}
+	case evDrained:
+		if e.conn == s.conn {
+			s.resume(now)
+		}
+	case evClosed:
+		if e.conn == s.conn {
+			s.detach(now)
+		}
+	case evDeadline:
+		s.deadline(now)
+	case evEmit, evTurnEnd:
+		s.answer(e, now)
+	case evTurnSlot:
+		s.ask()
+	case evEvict:
+		s.evict()
+	case evShutdown:
+		s.shutdown()
+	}
+}
+
+// recover keeps a panic from ending more than one connection. Its text may hold what a device sent: it is not logged.
+func (s *Session) recover() {
+	if r := recover(); r != nil {
+		s.hub.stats.panics.Add(1)
+		s.hub.cfg.Log.Error("a panic ended one connection", "type", fmt.Sprintf("%T", r), "stack", string(debug.Stack()))
+		if s.conn != nil {
+			s.conn.Close(s.hub.farewells.internal)
+		}
+	}
+}
+
+var ins = sync.Pool{New: func() any { return new(codec.In) }}
+
+// frame handles one frame of the device.
+func (s *Session) frame(b *engine.Buffer, now time.Time) {
+	in := ins.Get().(*codec.In)
+	defer func() {
+		in.Reset() // it must not keep the buffer alive
+		ins.Put(in)
+	}()
+	s.hub.stats.frames.Add(1)
+	if wait := s.charge(len(b.B), now); wait > 0 {
+		codec.Decode(b.B, in) // for the id
+		s.limited(in.ID, wait, now)
+		return
+	}
+	if fault := codec.Decode(b.B, in); fault != nil {
+		s.fault(fault, in.ID, now)
+		return
+	}
+	switch in.Kind {
+	case codec.Text:
+		s.text(in, now)
+	case codec.Ping:
+		s.sendPong(in.TS)
+	case codec.Typing:
+		s.typing(now)
+	case codec.Ack:
+	case codec.Prompt:
+		s.sendCardDone(&codec.CardDone{ID: in.PromptID, Expired: true})
+	case codec.Hello:
+		s.fault(errSecondHello, in.ID, now)
+	case codec.Audio, codec.Media:
+		s.fault(errNoMedia, in.ID, now)
+	case codec.Deliver:
+		s.fault(errNoDeliver, in.ID, now)
+	default:
+		s.hub.stats.unknown.Add(1)
+		s.hub.cfg.Log.Debug("a frame of unknown type is ignored")
+	}
+}
+
+var (
+	errSecondHello = &codec.Fault{Code: codec.BadFrame, Message: "This connection has said hello already."}
+	errNoMedia     = &codec.Fault{Code: codec.UnsupportedFrame, Message: "This gateway does not take voice and files yet."}
+	errNoDeliver   = &codec.Fault{Code: codec.Forbidden, Message: "This connection may not deliver to other devices."}
+)
+
+// typing: the user writes, so a running pause of the avatar begins anew.
+func (s *Session) typing(now time.Time) {
+	if s.pause != 0 {
+		s.pauseFrom(s.hub.since(now), now)
+	}
+}
+
+// charge takes a frame from the device's quota; wait is how long until there is room for it.
+func (s *Session) charge(bytes int, now time.Time) (wait time.Duration) {
+	if s.hub.cfg.QuotaOff {
+		return 0
+	}
+	return s.remember(now).charge(bytes, s.hub.since(now))
+}
+
+// remember returns the device's recent past, and sees to it that it is forgotten in time.
+func (s *Session) remember(now time.Time) *recent {
+	if s.recent == nil {
+		s.recent = new(recent)
+		s.hub.wheel.SetEarlier(s, now.Add(codec.DedupWindow))
+	}
+	return s.recent
+}
+
+// fault answers a frame with its error. Who sends errors without end is not answered for ever (spec 2).
+func (s *Session) fault(f *codec.Fault, id string, now time.Time) {
+	s.sendError(&codec.ErrorFrame{Code: f.Code, Message: f.Message, ID: id})
+	s.tooMany(now)
+}
+
+func (s *Session) limited(id string, wait time.Duration, now time.Time) {
+	s.sendError(&codec.ErrorFrame{Code: codec.RateLimited, Message: "This device sends more than its share; try again later.", ID: id, RetryAfter: wait})
+	s.tooMany(now)
+}
+
+func (s *Session) tooMany(now time.Time) {
+	s.hub.stats.errors.Add(1)
+	if !s.hub.cfg.QuotaOff && s.remember(now).errors.over(errorsASecond, 1, s.hub.second(now)) {
+		s.flush()
+		s.conn.Close(s.hub.farewells.overloaded)
+	}
+}
+
+// deadline does what is due and arms the timer for the next.
+func (s *Session) deadline(now time.Time) {
+	at := s.hub.since(now)
+	if s.pause != 0 && s.pause <= at {
+		s.pause = 0
+		s.show(codec.AvatarIdle)
+	}
+	if s.suitor != nil {
+		s.judge(now)
+	}
+	if s.turns != nil {
+		s.turns.deadline(s, now)
+	}
+	if s.recent != nil && s.recent.over(at, s.hub.second(now)) {
+		s.recent = nil
+	}
+	s.arm(now)
+}
+
+// arm sets the timer to the earliest deadline. Deadlines that moved later in the meantime are found this way: moving them
+// costs nothing.
+func (s *Session) arm(now time.Time) {
+	if s.pause != 0 {
+		s.hub.wheel.SetEarlier(s, s.hub.start.Add(s.pause))
+	}
+	if s.suitor != nil {
+		s.hub.wheel.SetEarlier(s, now.Add(suitorLook))
+	}
+	if s.turns != nil && s.turns.stream.due != 0 {
+		s.hub.wheel.SetEarlier(s, s.hub.start.Add(s.turns.stream.due))
+	}
+	if s.recent != nil {
+		s.hub.wheel.SetEarlier(s, now.Add(s.recent.left(s.hub.second(now))))
+	}
+}
+
+// evict forgets an offline device, the oldest of too many.
+func (s *Session) evict() {
+	if s.conn == nil && s.turns == nil {
+		s.recent = nil
+	}
+}
+
+// shutdown says good-bye; what the agent still says is said to nobody.
+func (s *Session) shutdown() {
+	if s.turns != nil {
+		s.turns.cancel()
+	}
+	if s.conn != nil {
+		s.flush()
+		s.conn.Close(s.hub.farewells.goingAway)
+		s.detach(s.hub.cfg.Now())
+	}
+}
+
+// finished takes the session out of the registry when there is nothing left of it; the worker then never comes back.
+func (s *Session) finished() bool {
+	return s.conn == nil && s.turns == nil && s.recent == nil && s.suitor == nil && s.hub.forget(s)
+}
+
+var _ engine.Peer = (*Session)(nil)
