@@ -37,3 +37,12 @@ type Agent interface {
 	// the text of the error.
 	Ask(ctx context.Context, t *Turn, emit func(Event)) (reply string, err error)
 }
+
+// Instant is an Agent that knows some answers without waiting: a command of its own, say. Such a turn costs no goroutine,
+// and all of it leaves in one write.
+type Instant interface {
+	Agent
+	// Instant answers t if it can do so at once; if ok is false, t goes to Ask. It is called on an event loop and must
+	// not block. t and its strings are valid only until it returns, but may be returned as the reply.
+	Instant(t *Turn) (reply string, ok bool)
+}

@@ -27,14 +27,11 @@ type conn struct {
 	// Fixed when the connection is accepted.
 	srv  *Server
 	sock gnet.Conn
-	fd   int32
 
 	phase    atomic.Uint32
+	marks    atomic.Uint32 // the marks below
 	lastLife atomic.Uint32 // when the last byte came or was taken, in seconds since the server's start
 	pingedAt atomic.Uint32 // when the open ping was sent, likewise; 0: none is open
-	probing  atomic.Bool   // the open ping is Probe's
-	partial  atomic.Bool   // in != nil: somebody should look whether the sender is too slow
-	overfull bool          // accepted above the limit, to be told so
 
 	// Owned by the loop.
 	in *inbound // what is half received; nil at rest
@@ -44,6 +41,17 @@ type conn struct {
 	out   *outbound // what the socket has not taken; nil at rest
 	timer wheel.Item
 }
+
+// Marks of a connection, in one word since there are a million of them.
+const (
+	probing  uint32 = 1 << iota // the open ping is Probe's
+	partial                     // a message is half received: somebody should look whether the sender is too slow
+	overfull                    // accepted above the limit, to be told so
+)
+
+func (c *conn) marked(m uint32) bool { return c.marks.Load()&m != 0 }
+func (c *conn) mark(m uint32)        { c.marks.Or(m) }
+func (c *conn) unmark(m uint32)      { c.marks.And(^m) }
 
 // TimerItem is the connection's place in the server's wheel.
 func (c *conn) TimerItem() *wheel.Item { return &c.timer }
@@ -96,7 +104,7 @@ func (c *conn) Silence(now time.Time) time.Duration {
 }
 
 func (c *conn) Probe() {
-	c.probing.Store(true)
+	c.mark(probing)
 	now := c.srv.cfg.Now()
 	c.ping(now)
 	c.srv.wheel.SetEarlier(c, now.Add(ProbeTimeout))
@@ -116,7 +124,7 @@ func (c *conn) alive(now time.Time) {
 	}
 	if c.pingedAt.Load() != 0 {
 		c.pingedAt.Store(0)
-		c.probing.Store(false)
+		c.unmark(probing)
 	}
 }
 
@@ -151,7 +159,7 @@ func (c *conn) end(f *Farewell, err error) {
 }
 
 // endWriting needs c.mu: the descriptor must still be ours.
-func (c *conn) endWriting() { unix.Shutdown(int(c.fd), unix.SHUT_WR) }
+func (c *conn) endWriting() { unix.Shutdown(c.sock.Fd(), unix.SHUT_WR) }
 
 // drop ends the connection without a word; its Closed comes from OnClose.
 func (c *conn) drop() { c.sock.Close() }
@@ -161,7 +169,7 @@ func (c *conn) closedBy(err error) {
 	c.mu.Lock()
 	was := c.phase.Load()
 	if was < closing && c.srv.stopping.Load() && was > requesting {
-		unix.Write(int(c.fd), c.srv.handler.Farewell(ErrGoingAway, was == admitted).wire)
+		unix.Write(c.sock.Fd(), c.srv.handler.Farewell(ErrGoingAway, was == admitted).wire)
 		err = ErrGoingAway
 	}
 	c.phase.Store(closed)
@@ -203,7 +211,7 @@ func (c *conn) watch(now time.Time) {
 		c.fail(ErrSlowConsumer)
 		return
 	}
-	if c.partial.Load() {
+	if c.marked(partial) {
 		c.sock.Wake(nil) // the loop judges it: see conn.slow
 	} else if c.Pending() == 0 {
 		if c.srv.cfg.PingInterval == 0 && c.pingedAt.Load() == 0 {
@@ -222,7 +230,7 @@ func (c *conn) keepAlive(now time.Time) time.Time {
 	second := c.srv.seconds(now)
 	if at := c.pingedAt.Load(); at != 0 {
 		patience := c.srv.cfg.PingInterval
-		if c.probing.Load() {
+		if c.marked(probing) {
 			patience = ProbeTimeout
 		}
 		if waited := time.Duration(second-at) * time.Second; waited >= patience {
@@ -236,7 +244,7 @@ func (c *conn) keepAlive(now time.Time) time.Time {
 	if interval == 0 {
 		return time.Time{}
 	}
-	interval -= interval / 10 * time.Duration(uint32(c.fd)*2654435761>>24) / 256 // jitter, so that a fleet does not ping at once
+	interval -= interval / 10 * time.Duration(uint32(c.sock.Fd())*2654435761>>24) / 256 // jitter, so that a fleet does not ping at once
 	silence := c.Silence(now)
 	if silence >= interval {
 		c.ping(now)

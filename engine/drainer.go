@@ -78,7 +78,7 @@ func (d *drainer) watch(c *conn) error {
 		d.mu.Unlock()
 	}
 	e := unix.EpollEvent{Events: unix.EPOLLOUT | unix.EPOLLONESHOT, Fd: int32(c.out.watch), Pad: int32(c.out.watch >> 32)}
-	return unix.EpollCtl(d.fd, op, int(c.fd), &e)
+	return unix.EpollCtl(d.fd, op, c.sock.Fd(), &e)
 }
 
 // forget ends the watch. It needs c.mu, and must come before the descriptor is closed.
@@ -86,7 +86,7 @@ func (d *drainer) forget(c *conn) {
 	d.mu.Lock()
 	delete(d.conns, c.out.watch)
 	d.mu.Unlock()
-	unix.EpollCtl(d.fd, unix.EPOLL_CTL_DEL, int(c.fd), nil)
+	unix.EpollCtl(d.fd, unix.EPOLL_CTL_DEL, c.sock.Fd(), nil)
 }
 
 func name(e unix.EpollEvent) uint64 { return uint64(uint32(e.Fd)) | uint64(uint32(e.Pad))<<32 }

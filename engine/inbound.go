@@ -75,8 +75,8 @@ func (c *conn) settle(now time.Time) {
 	if in.atRest() || c.phase.Load() >= closing {
 		in.release()
 		c.in = nil
-		if c.partial.Load() {
-			c.partial.Store(false)
+		if c.marked(partial) {
+			c.unmark(partial)
 		}
 		return
 	}
@@ -84,7 +84,7 @@ func (c *conn) settle(now time.Time) {
 	case c.phase.Load() == requesting || in.held != nil:
 	case in.since.IsZero():
 		in.since, in.gained = now, 0
-		c.partial.Store(true)
+		c.mark(partial)
 		c.srv.wheel.SetEarlier(c, now.Add(StallTimeout))
 	case now.Sub(in.since) >= StallTimeout:
 		if in.gained < minGain {

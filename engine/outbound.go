@@ -30,7 +30,7 @@ func (c *conn) write(b *Buffer) {
 		c.out.size += len(b.B)
 		return
 	}
-	n, err := writeSome(int(c.fd), b.B)
+	n, err := writeSome(c.sock.Fd(), b.B)
 	switch {
 	case err != nil && err != unix.EAGAIN:
 		PutBuffer(b)
@@ -74,7 +74,7 @@ func (c *conn) drain() {
 	before := o.size
 	for len(o.waiting) > 0 {
 		b := o.waiting[0]
-		n, err := writeSome(int(c.fd), b.B[o.written:])
+		n, err := writeSome(c.sock.Fd(), b.B[o.written:])
 		o.written += n
 		o.size -= n
 		if err != nil {

@@ -197,7 +197,10 @@ func (s *Server) OnOpen(sock gnet.Conn) ([]byte, gnet.Action) {
 	s.accepted.Add(1)
 	n := s.open.Add(1)
 	now := s.cfg.Now()
-	c := &conn{srv: s, sock: sock, fd: int32(sock.Fd()), overfull: n > int64(s.cfg.MaxConnections)}
+	c := &conn{srv: s, sock: sock}
+	if n > int64(s.cfg.MaxConnections) {
+		c.mark(overfull)
+	}
 	c.lastLife.Store(s.seconds(now))
 	sock.SetContext(c)
 	if n > int64(s.cfg.MaxConnections+backlog(s.cfg.MaxConnections)/2) {

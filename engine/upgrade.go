@@ -74,7 +74,7 @@ func (c *conn) route(block []byte, now time.Time) {
 	head := ok && r.method == http.MethodHead
 	key, wellFormed := checkHeaders(headers[:len(headers)-2])
 	path, _, _ := strings.Cut(r.target, "?")
-	unavailable := c.overfull || c.srv.draining.Load()
+	unavailable := c.marked(overfull) || c.srv.draining.Load()
 	switch {
 	case !ok || !wellFormed:
 		c.refuse(http.StatusBadRequest)

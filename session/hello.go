@@ -152,7 +152,7 @@ func (s *Session) leave() {
 		engine.PutBuffer(s.out)
 		s.out = nil
 	}
-	s.avatar, s.pause = codec.AvatarIdle, 0
+	s.avatar, s.pause = idle, 0
 	s.hub.gone(s)
 }
 

@@ -38,6 +38,7 @@ type Config struct {
 // Hub holds all devices. It implements engine.Handler.
 type Hub struct {
 	cfg       Config
+	instant   agent.Instant // cfg.Agent, if it is one
 	access    *access
 	farewells farewells
 	start     time.Time
@@ -53,9 +54,10 @@ type Hub struct {
 	shards [64]shard // devices by id
 	seed   maphash.Seed
 
-	away struct {
+	away struct { // the offline devices
 		sync.Mutex
-		list list.List // of *Session, who left first comes first
+		list   list.List // of *Session, who left first comes first
+		places map[*Session]*list.Element
 	}
 }
 
@@ -96,7 +98,9 @@ func New(cfg Config) (*Hub, error) {
 		return nil, err
 	}
 	h := &Hub{cfg: cfg, access: a, farewells: newFarewells(), start: cfg.Now(), seed: maphash.MakeSeed()}
+	h.instant, _ = cfg.Agent.(agent.Instant)
 	h.names.init()
+	h.away.places = map[*Session]*list.Element{}
 	h.wheel = wheel.New[*Session](tick, h.start)
 	h.slots.free = cfg.MaxTurns
 	for i := range h.shards {
@@ -211,7 +215,7 @@ func (h *Hub) forget(s *Session) bool {
 	defer sh.mu.Unlock()
 	s.inbox.mu.Lock()
 	defer s.inbox.mu.Unlock()
-	if s.inbox.head != nil {
+	if s.inbox.last != nil {
 		return false
 	}
 	delete(sh.devices, s.id)
@@ -224,11 +228,11 @@ func (h *Hub) forget(s *Session) bool {
 // clients' to choose, so their number is not bounded by anything else.
 func (h *Hub) gone(s *Session) {
 	h.away.Lock()
+	h.away.places[s] = h.away.list.PushBack(s)
 	var oldest *Session
-	if s.offline = h.away.list.PushBack(s); h.away.list.Len() > h.cfg.MaxOffline {
+	if h.away.list.Len() > h.cfg.MaxOffline {
 		oldest = h.away.list.Front().Value.(*Session)
-		h.away.list.Remove(oldest.offline)
-		oldest.offline = nil
+		h.back(oldest)
 	}
 	h.away.Unlock()
 	if oldest != nil {
@@ -236,14 +240,18 @@ func (h *Hub) gone(s *Session) {
 	}
 }
 
-// online takes s out of the offline devices.
+// online takes s out of the offline devices, if it is among them.
 func (h *Hub) online(s *Session) {
 	h.away.Lock()
-	if s.offline != nil {
-		h.away.list.Remove(s.offline)
-		s.offline = nil
-	}
+	h.back(s)
 	h.away.Unlock()
+}
+
+func (h *Hub) back(s *Session) {
+	if place := h.away.places[s]; place != nil {
+		h.away.list.Remove(place)
+		delete(h.away.places, s)
+	}
 }
 
 var _ engine.Handler = (*Hub)(nil)

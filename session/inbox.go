@@ -63,11 +63,11 @@ func (e *event) light() bool {
 // inbox is where the order of a session is made: everything that happens to it goes through here, first in, first out, and
 // one goroutine at a time works it off. So the fields of a session that its worker owns need no lock.
 type inbox struct {
-	mu         sync.Mutex
-	busy       bool // a goroutine works it off, or the run queue holds the session
-	count      int32
-	bytes      int32 // capacity of the frames that wait
-	head, tail *event
+	mu    sync.Mutex
+	last  *event // its next is the first: a ring
+	bytes int32  // capacity of the frames that wait
+	count uint16 // of frames
+	busy  bool   // a goroutine works it off, or the run queue holds the session
 }
 
 // Bounds of what waits in one inbox (spec 10): the agreed burst, and the one message that may come on top of it.
@@ -89,12 +89,12 @@ func (q *inbox) put(e *event) (start, full bool) {
 		q.count++
 		q.bytes += n
 	}
-	if q.tail == nil {
-		q.head = e
+	if q.last == nil {
+		e.next = e
 	} else {
-		q.tail.next = e
+		e.next, q.last.next = q.last.next, e
 	}
-	q.tail = e
+	q.last = e
 	start = !q.busy
 	q.busy = true
 	return start, false
@@ -104,12 +104,17 @@ func (q *inbox) put(e *event) (start, full bool) {
 func (q *inbox) next(light bool) *event {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	e := q.head
-	if e == nil || light && !e.light() {
+	if q.last == nil {
 		return nil
 	}
-	if q.head = e.next; q.head == nil {
-		q.tail = nil
+	e := q.last.next
+	if light && !e.light() {
+		return nil
+	}
+	if e == q.last {
+		q.last = nil
+	} else {
+		q.last.next = e.next
 	}
 	e.next = nil
 	if e.kind == evFrame {
@@ -123,7 +128,7 @@ func (q *inbox) next(light bool) *event {
 func (q *inbox) rest() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.head != nil {
+	if q.last != nil {
 		return false
 	}
 	q.busy = false

@@ -20,6 +20,9 @@ const (
 	maxGathered = 64 << 10  // what is gathered before it leaves
 )
 
+// chatOf is the address of a device's chat (spec 4).
+func chatOf(device string) string { return "mobile:" + device }
+
 // begin starts a frame; ok is false when nobody listens.
 func (s *Session) begin() (start int, ok bool) {
 	if s.conn == nil {
@@ -77,7 +80,7 @@ func (s *Session) sendMessage(m *codec.Message, now time.Time) {
 	t.replied, t.last = true, s.hub.since(now)
 	if !t.spoke {
 		t.spoke = true
-		s.show(codec.AvatarSpeaking)
+		s.show(speaking)
 	}
 }
 
@@ -109,14 +112,25 @@ func (s *Session) sendCardDone(c *codec.CardDone) {
 	}
 }
 
+// avatar is a state of the avatar; one byte, for the sake of a million of them.
+type avatar uint8
+
+const (
+	idle avatar = iota
+	thinking
+	speaking
+)
+
+var avatarWords = [...]codec.Avatar{idle: codec.AvatarIdle, thinking: codec.AvatarThinking, speaking: codec.AvatarSpeaking}
+
 // show changes the avatar's state, if it is another one.
-func (s *Session) show(a codec.Avatar) {
+func (s *Session) show(a avatar) {
 	if s.avatar == a {
 		return
 	}
 	s.avatar = a
 	if start, ok := s.begin(); ok {
-		s.out.B = codec.AppendAvatar(s.out.B, a)
+		s.out.B = codec.AppendAvatar(s.out.B, avatarWords[a])
 		s.end(start)
 	}
 }
@@ -126,7 +140,7 @@ func (s *Session) pauseFrom(last time.Duration, now time.Time) {
 	s.pause = last + codec.TypingIdle
 	if s.pause <= s.hub.since(now) {
 		s.pause = 0
-		s.show(codec.AvatarIdle)
+		s.show(idle)
 		return
 	}
 	s.hub.wheel.SetEarlier(s, s.hub.start.Add(s.pause))

@@ -1,7 +1,6 @@
 package session
 
 import (
-	"container/list"
 	"fmt"
 	"runtime/debug"
 	"sync"
@@ -23,15 +22,14 @@ type Session struct {
 	inbox inbox // has a lock of its own
 
 	// Owned by the worker: whoever runs handle.
-	conn    engine.Conn // nil while the device is offline
-	out     *engine.Buffer
-	owner   owner
-	avatar  codec.Avatar
-	pause   time.Duration // when the avatar goes idle, since the hub's start; 0: no pause is running
-	turns   *turns        // the running turn and those that wait; nil without any
-	recent  *recent
-	suitor  *event        // a hello that waits until the silent link is known to be dead
-	offline *list.Element // place among the offline devices; guarded by hub.offline
+	conn   engine.Conn    // nil while the device is offline
+	out    *engine.Buffer // what this run of the worker says; nil at rest
+	turns  *turns         // the running turn and those that wait
+	recent *recent        // what is remembered of it, be it online or not
+	suitor *event         // a hello that waits until the silent link is known to be dead
+	pause  time.Duration  // when the avatar goes idle, since the hub's start; 0: no pause is running
+	owner  owner
+	avatar avatar // what the device was shown
 
 	timer wheel.Item // earliest of all deadlines of the session; lazy
 }
@@ -91,15 +89,20 @@ func (s *Session) handle(e *event, now time.Time) {
 	}
 }
 
-// recover keeps a panic from ending more than one connection. Its text may hold what a device sent: it is not logged.
+// recover keeps a panic from ending more than one connection.
 func (s *Session) recover() {
 	if r := recover(); r != nil {
-		s.hub.stats.panics.Add(1)
-		s.hub.cfg.Log.Error("a panic ended one connection", "type", fmt.Sprintf("%T", r), "stack", string(debug.Stack()))
+		s.hub.panicked("a panic ended one connection", r)
 		if s.conn != nil {
 			s.conn.Close(s.hub.farewells.internal)
 		}
 	}
+}
+
+// panicked counts and logs a panic, without its text, which may hold what a device sent.
+func (h *Hub) panicked(what string, r any) {
+	h.stats.panics.Add(1)
+	h.cfg.Log.Error(what, "type", fmt.Sprintf("%T", r), "stack", string(debug.Stack()))
 }
 
 var ins = sync.Pool{New: func() any { return new(codec.In) }}
@@ -197,7 +200,7 @@ func (s *Session) deadline(now time.Time) {
 	at := s.hub.since(now)
 	if s.pause != 0 && s.pause <= at {
 		s.pause = 0
-		s.show(codec.AvatarIdle)
+		s.show(idle)
 	}
 	if s.suitor != nil {
 		s.judge(now)

@@ -3,8 +3,6 @@ package session
 import (
 	"context"
 	"errors"
-	"fmt"
-	"runtime/debug"
 	"strings"
 	"sync"
 	"time"
@@ -49,9 +47,9 @@ type said struct {
 	agent.Event
 	end   bool // the turn is over; Text is the reply that ends it
 	err   error
-	id    string
-	parts []string // of Text, those that were not sent
-	total int
+	id    string // of the message that Text is told in
+	told  int    // frames of it; Text is what is left
+	total int    // frames of all of it
 }
 
 // text is a message for the agent (spec 5): it becomes a turn.
@@ -63,16 +61,18 @@ func (s *Session) text(in *codec.In, now time.Time) {
 	}
 	ts := s.turns
 	if ts == nil {
-		ts = new(turns)
-	}
-	if len(ts.waiting) >= maxWaiting || ts.bytes+len(in.Text) > maxWaitingBytes {
+		ts = newTurns()
+	} else if len(ts.waiting) >= maxWaiting || ts.bytes+len(in.Text) > maxWaitingBytes {
 		s.limited(in.ID, time.Second, now)
 		return
 	}
 	r.add(key, second)
 	s.turns = ts
-	t := &turn{session: s, key: key}
-	t.Turn = agent.Turn{Device: s.id, Session: chatOf(s.id), ID: strings.Clone(in.ID), Text: strings.Clone(in.Text)}
+	t := newTurn(s, key, in)
+	if ts.running == nil && len(ts.waiting) == 0 && s.instant(t, now) {
+		return
+	}
+	t.keep()
 	ts.waiting = append(ts.waiting, t)
 	ts.bytes += len(t.Text)
 	if ts.running == nil {
@@ -80,8 +80,55 @@ func (s *Session) text(in *codec.In, now time.Time) {
 	}
 }
 
-// chatOf is the address of a device's chat (spec 4).
-func chatOf(device string) string { return "mobile:" + device }
+// instant lets the agent answer t here and now, if it can; t still borrows from the frame.
+func (s *Session) instant(t *turn, now time.Time) bool {
+	reply, ok := t.instant()
+	if !ok {
+		return false
+	}
+	ts := s.turns
+	if len(reply) > codec.DefaultChunkLimit || !s.room() {
+		t.keep() // it may have to wait
+		reply = strings.Clone(reply)
+	}
+	s.begins(t)
+	ts.said = append(ts.said, said{Event: agent.Event{Text: reply}, end: true})
+	s.resume(now)
+	return true
+}
+
+func (t *turn) instant() (reply string, ok bool) {
+	h := t.session.hub
+	if h.instant == nil || h.draining.Load() {
+		return "", false
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			h.panicked("the agent panicked", r)
+			reply, ok = "", false // Ask says what becomes of the turn
+		}
+	}()
+	return h.instant.Instant(&t.Turn)
+}
+
+// keep lets t outlive the frame that it came with.
+func (t *turn) keep() {
+	t.ID, t.Text = strings.Clone(t.ID), strings.Clone(t.Text)
+}
+
+var (
+	turnsPool = sync.Pool{New: func() any { return new(turns) }}
+	turnPool  = sync.Pool{New: func() any { return new(turn) }}
+)
+
+func newTurns() *turns { return turnsPool.Get().(*turns) }
+
+func newTurn(s *Session, key messageKey, in *codec.In) *turn {
+	t := turnPool.Get().(*turn)
+	t.session, t.key = s, key
+	t.Turn = agent.Turn{Device: s.id, ID: in.ID, Text: in.Text}
+	return t
+}
 
 // nextTurn begins the first of the turns that wait.
 func (s *Session) nextTurn(now time.Time) {
@@ -91,16 +138,23 @@ func (s *Session) nextTurn(now time.Time) {
 	}
 	t := ts.waiting[0]
 	ts.waiting[0] = nil
-	ts.waiting = ts.waiting[1:]
+	if ts.waiting = ts.waiting[1:]; len(ts.waiting) == 0 {
+		ts.waiting = nil
+	}
 	ts.bytes -= len(t.Text)
-	ts.running = t
-	s.pause = 0
-	s.hub.stats.turns.Add(1)
-	s.show(codec.AvatarThinking)
-	s.sendTyping(false)
+	s.begins(t)
 	if s.hub.slots.take(s) {
 		s.ask()
 	}
+}
+
+// begins shows that a turn runs.
+func (s *Session) begins(t *turn) {
+	s.turns.running = t
+	s.pause = 0
+	s.hub.stats.turns.Add(1)
+	s.show(thinking)
+	s.sendTyping(false)
 }
 
 // ask puts the running turn to the agent. The session holds a slot for it.
@@ -130,8 +184,7 @@ func (t *turn) answer() (reply string, err error) {
 	h := t.session.hub
 	defer func() {
 		if r := recover(); r != nil {
-			h.stats.panics.Add(1)
-			h.cfg.Log.Error("the agent panicked", "type", fmt.Sprintf("%T", r), "stack", string(debug.Stack()))
+			h.panicked("the agent panicked", r)
 			err = errPanic
 		}
 	}()
@@ -170,11 +223,9 @@ func (s *Session) resume(now time.Time) {
 			return
 		}
 		end, err := what.end, what.err
-		if ts.said[0] = (said{}); len(ts.said) == 1 {
-			ts.said = ts.said[:0]
-		} else {
-			ts.said = ts.said[1:]
-		}
+		copy(ts.said, ts.said[1:]) // few: an agent that is ahead of its device has to wait
+		ts.said[len(ts.said)-1] = said{}
+		ts.said = ts.said[:len(ts.said)-1]
 		if end {
 			s.endTurn(t, err, now)
 		} else {
@@ -198,18 +249,26 @@ func (s *Session) tell(what *said, now time.Time) bool {
 	}
 	if what.id == "" {
 		what.id = s.hub.names.next()
-		what.parts = cutAll(nil, what.Text, codec.DefaultChunkLimit)
-		what.total = len(what.parts)
+		what.total = countParts(what.Text, codec.DefaultChunkLimit)
 	}
-	for len(what.parts) > 0 {
+	for what.Text != "" {
 		if !s.room() {
 			return false
 		}
-		index := what.total - len(what.parts)
-		s.sendMessage(&codec.Message{ID: what.id, Text: what.parts[0], Index: index, Total: what.total, Final: index == what.total-1}, now)
-		what.parts = what.parts[1:]
+		n := cut(what.Text, codec.DefaultChunkLimit)
+		s.sendMessage(&codec.Message{ID: what.id, Text: what.Text[:n], Index: what.told, Total: what.total, Final: n == len(what.Text)}, now)
+		what.Text = what.Text[n:]
+		what.told++
 	}
 	return true
+}
+
+// countParts is how many frames a text takes (chunk.total).
+func countParts(text string, limit int) (n int) {
+	for ; text != ""; n++ {
+		text = text[cut(text, limit):]
+	}
+	return n
 }
 
 // endTurn: the turn is over, and its reply is out (spec 7).
@@ -222,18 +281,22 @@ func (s *Session) endTurn(t *turn, err error, now time.Time) {
 		}
 	}
 	s.sendTyping(true)
-	ts := s.turns
+	ts, last := s.turns, t.last
 	ts.running = nil
-	if err != nil || t.last == 0 {
-		s.show(codec.AvatarIdle)
+	if err != nil || last == 0 {
+		s.show(idle)
 	}
+	*t = turn{}
+	turnPool.Put(t)
 	if len(ts.waiting) > 0 {
 		s.nextTurn(now)
 		return
 	}
 	s.turns = nil
-	if s.avatar != codec.AvatarIdle && s.conn != nil {
-		s.pauseFrom(t.last, now)
+	*ts = turns{said: ts.said[:0]}
+	turnsPool.Put(ts)
+	if s.avatar != idle {
+		s.pauseFrom(last, now)
 	}
 }
 
@@ -243,7 +306,7 @@ func (ts *turns) show(s *Session, now time.Time) {
 		return
 	}
 	ts.running.spoke = false
-	s.show(codec.AvatarThinking)
+	s.show(thinking)
 	s.sendTyping(false)
 	ts.stream.show(s, now)
 }

@@ -1,0 +1,244 @@
+package hermes
+
+import "encoding/json"
+
+// Outgoing is a frame from the application to the gateway: [Text], [Audio], [Answer], [Typing], [Ping], [Ack] or [Raw].
+// Limits are the gateway's to check: what it refuses comes back as an [Error] with the id of the frame.
+type Outgoing interface {
+	encode() ([]byte, error)
+}
+
+// Text is one message to the agent.
+type Text struct {
+	ID   string `json:"id"`   // see NewID; at most 128 characters
+	Text string `json:"text"` // at most 12 000 characters, not white space alone
+}
+
+// Audio is one voice message.
+type Audio struct {
+	ID     string `json:"id"`
+	Format string `json:"format"`         // "wav" or "ogg"
+	Data   []byte `json:"data"`           // at most 8 MiB
+	Text   string `json:"text,omitempty"` // transcript, optional
+}
+
+// Answer answers a card. One of OptionID and Text is needed; an option that the card does not offer counts as its safe one.
+type Answer struct {
+	PromptID string `json:"prompt_id"`
+	OptionID string `json:"option_id,omitempty"`
+	Text     string `json:"text,omitempty"` // for clarify: the free answer
+}
+
+// Typing says that somebody is typing, in either direction. Stop is the gateway's: the turn is over.
+type Typing struct {
+	Stop bool `json:"stop,omitempty"`
+}
+
+// Ping asks for a [Pong] with the same TS.
+type Ping struct {
+	TS any `json:"ts,omitempty"` // any JSON value of at most 4 KiB
+}
+
+// Ack says that a message was shown or played.
+type Ack struct {
+	ID string `json:"id"`
+}
+
+// Raw is a frame sent as it is.
+type Raw json.RawMessage
+
+type hello struct {
+	Version int    `json:"v"`
+	Token   string `json:"token"`
+	Device  Device `json:"device"`
+	User    User   `json:"user"`
+}
+
+// kind is the field that every frame begins with.
+type kind struct {
+	T string `json:"t"`
+}
+
+func (f Text) encode() ([]byte, error) {
+	return json.Marshal(struct {
+		kind
+		Text
+	}{kind{"text"}, f})
+}
+
+func (f Audio) encode() ([]byte, error) {
+	return json.Marshal(struct {
+		kind
+		Audio
+	}{kind{"audio"}, f})
+}
+
+func (f Answer) encode() ([]byte, error) {
+	return json.Marshal(struct {
+		kind
+		Answer
+	}{kind{"prompt"}, f})
+}
+
+func (f Typing) encode() ([]byte, error) {
+	return json.Marshal(struct {
+		kind
+		Typing
+	}{kind{"typing"}, f})
+}
+
+func (f Ping) encode() ([]byte, error) {
+	return json.Marshal(struct {
+		kind
+		Ping
+	}{kind{"ping"}, f})
+}
+
+func (f Ack) encode() ([]byte, error) {
+	return json.Marshal(struct {
+		kind
+		Ack
+	}{kind{"ack"}, f})
+}
+
+func (f hello) encode() ([]byte, error) {
+	return json.Marshal(struct {
+		kind
+		hello
+	}{kind{"hello"}, f})
+}
+
+func (f Raw) encode() ([]byte, error) { return f, nil }
+
+// Event is one happening: a frame of the gateway, or a [Lost] of a [Session].
+type Event struct {
+	Raw   json.RawMessage // the frame as it came; nil for Lost
+	Frame any             // *Ready, *Message, *Prompt, *PromptDone, *Avatar, *Typing, *Pong, *Error, *Delivered, *Lost; nil when unknown
+}
+
+// Ready is the gateway's welcome.
+type Ready struct {
+	Version      int          `json:"v"`
+	Session      string       `json:"session"`
+	Device       Device       `json:"device"` // ID and Name only
+	AvatarURL    string       `json:"avatar_url"`
+	Capabilities Capabilities `json:"capabilities"`
+}
+
+// Capabilities says what the gateway can do. An older one leaves fields out.
+type Capabilities struct {
+	Text          bool     `json:"text"`
+	Voice         bool     `json:"voice"`
+	Typing        bool     `json:"typing"`
+	AvatarStates  []string `json:"avatar_states"`
+	MediaIn       []string `json:"media_in"`
+	MediaOut      []string `json:"media_out"`
+	Prompts       []string `json:"prompts"`
+	Edit          bool     `json:"edit"`
+	MaxMediaBytes int      `json:"max_media_bytes"`
+	MaxTextChars  int      `json:"max_text_chars"`
+}
+
+// Message is a piece of what the agent says; [Transcript] joins the pieces.
+type Message struct {
+	ID    string `json:"id"`
+	Text  string `json:"text"` // with Edit: the whole text so far
+	Chunk Chunk  `json:"chunk"`
+	Final bool   `json:"final"` // the last piece of this id
+	Edit  bool   `json:"edit"`  // replaces what was shown under this id
+}
+
+// Chunk is the place of a piece in a long message.
+type Chunk struct {
+	Index int `json:"index"`
+	Total int `json:"total"`
+}
+
+// Prompt is a card: a question with options, answered by [Answer]. After a reconnect an open card comes again.
+type Prompt struct {
+	ID             string   `json:"id"`
+	Kind           string   `json:"kind"` // exec_approval, slash_confirm or clarify
+	Text           string   `json:"text"`
+	Options        []Option `json:"options"`
+	Command        string   `json:"command"`     // exec_approval only
+	Description    string   `json:"description"` // exec_approval only
+	Session        string   `json:"session"`
+	TimeoutSeconds int      `json:"timeout_seconds"`
+}
+
+// Option is one answer that a card offers.
+type Option struct {
+	ID    string `json:"id"`
+	Label string `json:"label"`
+	Style string `json:"style"` // primary, danger or empty
+}
+
+// PromptDone closes a card.
+type PromptDone struct {
+	ID       string `json:"id"`
+	OptionID string `json:"option_id"` // the choice that took effect
+	Expired  bool   `json:"expired"`
+}
+
+// Avatar is the state of the agent's face: idle, thinking or speaking. A state of another name is read as idle.
+type Avatar struct {
+	State string `json:"state"`
+}
+
+// Pong answers a [Ping].
+type Pong struct {
+	TS json.RawMessage `json:"ts"` // as it was sent; nil without one
+}
+
+// Error says that the gateway refused a frame or failed a turn. After a fatal one the connection ends.
+type Error struct {
+	Code         string `json:"code"`
+	Message      string `json:"message"` // one sentence for a person
+	Fatal        bool   `json:"fatal"`
+	ID           string `json:"id"`             // of the frame at fault, where it had one
+	RetryAfterMS int64  `json:"retry_after_ms"` // rate_limited only
+}
+
+// Delivered confirms a service delivery.
+type Delivered struct {
+	ID     string `json:"id"`
+	Device string `json:"device"`
+}
+
+// decode returns nil for what this package does not know and for what is not what it says it is: a client ignores both.
+func decode(raw []byte) any {
+	var k kind
+	if json.Unmarshal(raw, &k) != nil {
+		return nil
+	}
+	var f any
+	switch k.T {
+	case "ready":
+		f = new(Ready)
+	case "message":
+		f = new(Message)
+	case "prompt":
+		f = new(Prompt)
+	case "prompt_done":
+		f = new(PromptDone)
+	case "avatar":
+		f = new(Avatar)
+	case "typing":
+		f = new(Typing)
+	case "pong":
+		f = new(Pong)
+	case "error":
+		f = new(Error)
+	case "delivered":
+		f = new(Delivered)
+	default:
+		return nil
+	}
+	if json.Unmarshal(raw, f) != nil {
+		return nil
+	}
+	if a, ok := f.(*Avatar); ok && a.State != "thinking" && a.State != "speaking" {
+		a.State = "idle"
+	}
+	return f
+}
