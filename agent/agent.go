@@ -5,10 +5,9 @@ import "context"
 
 // Turn is one message of a device that an agent is asked to answer. It is the agent's to read until Ask returns.
 type Turn struct {
-	Device  string // device.id, as the device chose it: untrusted, at most 120 characters
-	Session string // address of the chat: "mobile:" and the device id
-	ID      string // id of the frame that caused the turn
-	Text    string // at most 12 000 characters; never empty and never white space alone
+	Device string // device.id, as the device chose it: untrusted, at most 120 characters
+	ID     string // id of the frame that caused the turn
+	Text   string // at most 12 000 characters; never empty and never white space alone
 }
 
 // Kind says what an Event is.

@@ -49,7 +49,7 @@ func TestAllocations(t *testing.T) {
 	options := []Option{{"once", "Once", "primary"}, {"deny", "Deny", "danger"}}
 	for name, encode := range map[string]func(){
 		"ready": func() {
-			AppendReady(dst, &Ready{Session: "s", DeviceID: "d", DeviceName: text, Resume: &ReadyResume{Session: "s", Seq: 7}})
+			AppendReady(dst, &Ready{DeviceID: "d", DeviceName: text, Resume: &ReadyResume{Session: "s", Seq: 7}})
 		},
 		"message": func() { AppendMessage(dst, &Message{ID: "1", Text: text, Total: 1, Seq: 1 << 60}) },
 		"media":   func() { AppendMedia(dst, &MediaHead{ID: "1", Kind: MediaImage, Caption: text, Size: 1 << 20}, data) },

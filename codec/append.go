@@ -52,8 +52,12 @@ var asItIs = func() (t [256]bool) {
 // appendString adds s as a JSON string. Only what must be escaped is: quote, backslash and the controls below 0x20. Each byte
 // that is not UTF-8 becomes U+FFFD.
 func appendString(dst []byte, s string) []byte {
+	return append(appendText(append(dst, '"'), s), '"')
+}
+
+// appendText adds the inside of a JSON string.
+func appendText(dst []byte, s string) []byte {
 	valid := utf8.ValidString(s)
-	dst = append(dst, '"')
 	start := 0 // s[start:i] is still to be added, as it is
 	for i := 0; i < len(s); {
 		c := s[i]
@@ -74,8 +78,7 @@ func appendString(dst []byte, s string) []byte {
 		i += size
 		start = i
 	}
-	dst = append(dst, s[start:]...)
-	return append(dst, '"')
+	return append(dst, s[start:]...)
 }
 
 // appendEscaped adds a byte that cannot stand in a JSON string as it is.

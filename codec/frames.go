@@ -11,8 +11,7 @@ import (
 
 // Ready answers a hello that was accepted.
 type Ready struct {
-	Session    string // address of the chat: "mobile:" and the device id
-	DeviceID   string
+	DeviceID   string // also makes ready.session, the address of the chat: "mobile:" and the device id
 	DeviceName string
 	AvatarURL  string // may be empty
 	Resume     *ReadyResume
@@ -31,8 +30,9 @@ const capabilities = `,"capabilities":{"text":true,"voice":true,"typing":true,"a
 
 // AppendReady adds a ready frame.
 func AppendReady(dst []byte, r *Ready) []byte {
-	dst = appendField(dst, `{"t":"ready","v":1,"session":`, r.Session)
-	dst = appendField(dst, `,"device":{"id":`, r.DeviceID)
+	dst = append(dst, `{"t":"ready","v":1,"session":"mobile:`...)
+	dst = append(appendText(dst, r.DeviceID), `","device":{"id":`...)
+	dst = appendString(dst, r.DeviceID)
 	dst = appendField(dst, `,"name":`, r.DeviceName)
 	dst = appendField(dst, `},"avatar_url":`, r.AvatarURL)
 	dst = append(dst, capabilities...)

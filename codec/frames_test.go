@@ -18,7 +18,7 @@ func TestFrames(t *testing.T) {
 		want string
 	}{
 		{
-			AppendReady(nil, &Ready{Session: "mobile:tel-1", DeviceID: "tel-1", DeviceName: "Phone"}),
+			AppendReady(nil, &Ready{DeviceID: "tel-1", DeviceName: "Phone"}),
 			`{"t":"ready","v":1,"session":"mobile:tel-1","device":{"id":"tel-1","name":"Phone"},"avatar_url":"",` +
 				`"capabilities":{"text":true,"voice":true,"typing":true,"avatar_states":["idle","thinking","speaking"],` +
 				`"media_in":["image","video","document","audio"],"media_out":["image","voice","video","document","animation"],` +
@@ -116,7 +116,7 @@ func FuzzEncode(f *testing.F) {
 	f.Fuzz(func(t *testing.T, a, b string, data []byte, n int, yes bool) {
 		e := encoded{t}
 		e.message(&Message{ID: a, Text: b, Index: n, Total: n, Final: yes, Edit: yes, Seq: 7})
-		e.ready(&Ready{Session: a, DeviceID: b, DeviceName: a, AvatarURL: b, Resume: &ReadyResume{Session: b, Replayed: n}})
+		e.ready(&Ready{DeviceID: b, DeviceName: a, AvatarURL: b, Resume: &ReadyResume{Session: b, Replayed: n}})
 		e.media(&MediaHead{ID: a, Kind: b, Mime: a, Filename: b, Caption: a, URL: b, ReplyTo: a, Part: n, Size: n}, data)
 		for _, kind := range []string{CardExecApproval, CardClarify} {
 			e.card(&Card{ID: a, Kind: kind, Text: b, Command: a, Description: b, Session: a, TimeoutSeconds: n, Options: []Option{{a, b, a}, {b, a, b}}})
@@ -157,7 +157,7 @@ func (t encoded) message(in *Message) {
 
 func (t encoded) ready(in *Ready) {
 	m := t.added(func(dst []byte) []byte { return AppendReady(dst, in) })
-	require.Equal(t, clean(in.Session), m["session"])
+	require.Equal(t, clean("mobile:"+in.DeviceID), m["session"])
 	require.Equal(t, map[string]any{"id": clean(in.DeviceID), "name": clean(in.DeviceName)}, m["device"])
 	require.Equal(t, clean(in.AvatarURL), m["avatar_url"])
 	require.Equal(t, map[string]any{"session": clean(in.Resume.Session), "seq": 0.0, "replayed": float64(in.Resume.Replayed)}, m["resume"])

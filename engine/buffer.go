@@ -34,6 +34,8 @@ func put(pool *bytebufferpool.Pool, b *Buffer) {
 	given(b)
 	if cap(b.B) <= maxPooled {
 		pool.Put(b)
+	} else {
+		b.B = nil
 	}
 }
 

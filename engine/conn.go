@@ -164,13 +164,29 @@ func (c *conn) endWriting() { unix.Shutdown(c.sock.Fd(), unix.SHUT_WR) }
 // drop ends the connection without a word; its Closed comes from OnClose.
 func (c *conn) drop() { c.sock.Close() }
 
+// dropBecause is drop for a reason that the peer shall hear at once.
+func (c *conn) dropBecause(err error) {
+	c.mu.Lock()
+	was := c.phase.Load()
+	if was == admitted {
+		c.phase.Store(closing)
+	}
+	c.mu.Unlock()
+	c.drop()
+	if was == admitted {
+		c.peer.Closed(c, err)
+	}
+}
+
 // closedBy is the end: gnet closes the descriptor when it returns.
 func (c *conn) closedBy(err error) {
 	c.mu.Lock()
 	was := c.phase.Load()
-	if was < closing && c.srv.stopping.Load() && was > requesting {
-		unix.Write(c.sock.Fd(), c.srv.handler.Farewell(ErrGoingAway, was == admitted).wire)
+	if was < closing && c.srv.stopping.Load() {
 		err = ErrGoingAway
+		if was > requesting && c.out == nil {
+			unix.Write(c.sock.Fd(), c.srv.goingAway.wire)
+		}
 	}
 	c.phase.Store(closed)
 	if c.out != nil {
@@ -200,8 +216,23 @@ func (c *conn) expire(now time.Time) {
 	case deciding, admitted:
 		c.watch(now)
 	case closing:
-		c.drop()
+		c.linger(now)
 	}
+}
+
+// linger ends a connection that said its last words, unless the device is still taking what was sent before them.
+func (c *conn) linger(now time.Time) {
+	c.mu.Lock()
+	var until time.Time
+	if c.out != nil {
+		until = c.out.moved.Add(LingerTimeout)
+	}
+	c.mu.Unlock()
+	if until.After(now) {
+		c.srv.wheel.Set(c, until)
+		return
+	}
+	c.drop()
 }
 
 // watch looks after an open connection: is it alive, does it take what is sent, does its message grow?
@@ -234,7 +265,7 @@ func (c *conn) keepAlive(now time.Time) time.Time {
 			patience = ProbeTimeout
 		}
 		if waited := time.Duration(second-at) * time.Second; waited >= patience {
-			c.srv.dead(c)
+			c.dropBecause(ErrDead)
 			return time.Time{}
 		} else {
 			return now.Add(patience - waited)

@@ -6,8 +6,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// MaxConnections raises the limit on descriptors as far as it goes and says how many connections fit below it. gnet ends
-// when accept finds no descriptor, so a reserve is kept that is larger than the queue of connections not yet accepted.
+// What is kept free below the limit on descriptors. gnet ends when accept finds none, so connections never come near it.
+const (
+	maxRefused = 64  // connections above MaxConnections that are held just long enough to be told 503
+	reserve    = 128 // for them, and for listeners, loops, agents and files
+)
+
+// MaxConnections raises the limit on descriptors as far as it goes, and says how many connections fit below it.
 func MaxConnections() (int, error) {
 	var limit unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
@@ -19,13 +24,5 @@ func MaxConnections() (int, error) {
 			return 0, os.NewSyscallError("setrlimit", err)
 		}
 	}
-	n := int(min(limit.Cur, 1<<24))
-	return max(n-reserve(n), 1), nil
+	return max(int(min(limit.Cur, 1<<24))-reserve, 1), nil
 }
-
-// reserve is what stays free for the listeners, the loops, agents, files, and for newcomers who are told that there is no
-// room: a quarter of the limit, at most 2 560.
-func reserve(limit int) int { return min(limit/4, 2560) }
-
-// backlog is the length of the kernel's queue of connections that wait to be accepted.
-func backlog(connections int) int { return max(min(connections/8, 1024), 8) }

@@ -38,17 +38,18 @@ type Handler interface {
 	// reads no further message.
 	Hello(c Conn, b *Buffer)
 	// Farewell says with which words a connection ends because of err, one of the errors below. admitted tells whether
-	// it belonged to a Peer.
+	// it belonged to a Peer. It never answers nil.
 	Farewell(err error, admitted bool) *Farewell
 }
 
 // Peer is the owner of an admitted connection. It may own several one after another, so every call names the connection.
+// A call that began before another goroutine ended the connection may still arrive behind Closed.
 type Peer interface {
 	// Message is called on the loop and must not block. The peer owns b from now on and gives it back with PutMessage.
 	Message(c Conn, b *Buffer)
 	// Drained says that everything that was sent has left, after some of it had to wait. Called from any goroutine.
 	Drained(c Conn)
-	// Closed is the last call about c, once, from any goroutine. err says why; nil after Close.
+	// Closed says once that c is at its end, from any goroutine. err says why; nil after Close.
 	Closed(c Conn, err error)
 }
 

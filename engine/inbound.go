@@ -53,19 +53,21 @@ func (c *conn) traffic(b []byte, now time.Time) {
 	if c.in == nil {
 		c.in = inbounds.Get().(*inbound)
 	}
-	if held := c.in.held; held != nil && c.phase.Load() != deciding {
-		c.in.held = nil
-		c.frames(held.B)
-		PutMessage(held)
+	if held := c.in.held; held != nil {
+		if c.phase.Load() == deciding {
+			c.hold(b) // behind what is held already; Admit wakes the loop for all of it
+			b = nil
+		} else {
+			c.in.held = nil
+			c.frames(held.B)
+			PutMessage(held)
+		}
 	}
 	if len(b) > 0 && c.phase.Load() == requesting {
 		b = c.request(b, now)
 	}
 	c.frames(b)
-	if pongs := c.in.pongs; pongs != nil {
-		c.in.pongs = nil
-		c.Send(pongs)
-	}
+	c.answerPings()
 	c.settle(now)
 }
 
@@ -81,7 +83,7 @@ func (c *conn) settle(now time.Time) {
 		return
 	}
 	switch {
-	case c.phase.Load() == requesting || in.held != nil:
+	case c.phase.Load() <= stranger || in.held != nil: // there a deadline for all of it runs
 	case in.since.IsZero():
 		in.since, in.gained = now, 0
 		c.mark(partial)
@@ -122,6 +124,7 @@ func (c *conn) hold(b []byte) {
 		c.in.held = getMessage()
 	}
 	if len(c.in.held.B)+len(b) > maxHeld {
+		c.answerPings()
 		c.fail(ErrOverloaded)
 		return
 	}
@@ -275,6 +278,9 @@ func (in *inbound) payload(p []byte) {
 func (c *conn) finish() error {
 	in := c.in
 	in.inFrame = false
+	if in.op == 0 {
+		in.since = time.Time{} // a control frame alone is no message that could be slow
+	}
 	switch in.frame.OpCode {
 	case ws.OpPing:
 		c.pong(in.control[:in.frame.Length])
@@ -313,6 +319,13 @@ func (c *conn) pong(payload []byte) {
 	c.in.pongs.B = appendControl(c.in.pongs.B, ws.OpPong, payload)
 }
 
+func (c *conn) answerPings() {
+	if pongs := c.in.pongs; pongs != nil {
+		c.in.pongs = nil
+		c.Send(pongs)
+	}
+}
+
 // farewellOfDevice answers a close frame with the same code, or refuses one that RFC 6455, 7.4, does not allow.
 func (c *conn) farewellOfDevice(body []byte) error {
 	answer := Farewell{wire: appendControl(nil, ws.OpClose, nil), code: ws.StatusNoStatusRcvd}
@@ -326,6 +339,7 @@ func (c *conn) farewellOfDevice(body []byte) error {
 		}
 		answer = Farewell{wire: appendClose(nil, code, ""), code: code}
 	}
+	c.answerPings()
 	c.end(&answer, ErrClosedByPeer)
 	return nil
 }
@@ -344,6 +358,7 @@ func checkClose(code ws.StatusCode, reason []byte) error {
 
 // violation ends the connection because of what it sent.
 func (c *conn) violation(err error) {
+	c.answerPings()
 	switch err {
 	case ErrTooBig, ErrNotUTF8:
 		c.fail(err)

@@ -105,6 +105,7 @@ func (c *conn) drain() {
 	phase := c.phase.Load()
 	if phase == closing {
 		c.endWriting()
+		c.srv.wheel.Set(c, o.moved.Add(LingerTimeout))
 	}
 	c.mu.Unlock()
 	if phase == admitted {

@@ -2,12 +2,19 @@
 
 package engine
 
-import "sync"
+import (
+	"sync"
+	"sync/atomic"
+)
 
-// atRest holds the Buffers that lie in a pool, which nobody may use.
-var atRest sync.Map
+// atRest holds the Buffers that lie in a pool, which nobody may use; lent is the number of those that do not.
+var (
+	atRest sync.Map
+	lent   atomic.Int64
+)
 
 func taken(b *Buffer) *Buffer {
+	lent.Add(1)
 	atRest.Delete(b)
 	return b
 }
@@ -17,6 +24,7 @@ func given(b *Buffer) {
 	if _, twice := atRest.LoadOrStore(b, true); twice {
 		panic("engine: a buffer is given back twice")
 	}
+	lent.Add(-1)
 	all := b.B[:cap(b.B)]
 	for i := range all {
 		all[i] = 0xDB

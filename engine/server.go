@@ -27,6 +27,8 @@ type Server struct {
 	wheel   *wheel.Wheel[*conn]
 	drainer *drainer
 	addrs   []string // of the listeners, in gnet's spelling
+
+	goingAway *Farewell // of handler
 	port    int
 
 	engine   gnet.Engine
@@ -44,7 +46,7 @@ type Server struct {
 // New makes a Server whose strangers are handler's. Nothing runs before Start.
 func New(cfg Config, handler Handler) *Server {
 	cfg.fill()
-	return &Server{cfg: cfg, handler: handler, booted: make(chan error, 1), ended: make(chan struct{})}
+	return &Server{cfg: cfg, handler: handler, goingAway: handler.Farewell(ErrGoingAway, true), booted: make(chan error, 1), ended: make(chan struct{})}
 }
 
 // tick is the grain of the engine's deadlines, the shortest of which is 3 s.
@@ -73,7 +75,7 @@ func (s *Server) Start() error {
 	go func() {
 		err := gnet.Rotate(s, s.addrs,
 			gnet.WithNumEventLoop(s.cfg.Loops),
-			gnet.WithLoadBalancing(gnet.LeastConnections),
+			gnet.WithReusePort(true), // each loop accepts for itself, and sees whether there is room before the next: see OnOpen
 			gnet.WithReuseAddr(true), // else a restart fails while sockets are in TIME_WAIT
 			gnet.WithReadBufferCap(64<<10),
 			gnet.WithWriteBufferCap(1<<10), // never written to: see conn.write
@@ -89,9 +91,6 @@ func (s *Server) Start() error {
 		<-s.ended
 		cancel()
 		s.drainer.close()
-		if errors.Is(err, unix.EADDRINUSE) {
-			return fmt.Errorf("port %d is taken by another program", s.cfg.Port)
-		}
 		return err
 	}
 	s.timer.Go(func() { s.wheel.Run(ctx, s.cfg.Now, s.fire) })
@@ -99,27 +98,38 @@ func (s *Server) Start() error {
 }
 
 // resolve finds the addresses to listen on: one listener for each family, since a dual-stack socket costs each connection
-// more memory.
+// more memory. It also tells whether they are free: with SO_REUSEPORT a second gateway would get half of the devices.
 func (s *Server) resolve() error {
-	port := strconv.Itoa(s.cfg.Port)
-	if s.cfg.Host == "" {
-		s.addrs = []string{"tcp4://0.0.0.0:" + port, "tcp6://[::]:" + port}
-		return nil
+	ips := []net.IP{net.IPv4zero, net.IPv6unspecified}
+	if s.cfg.Host != "" {
+		var err error
+		if ips, err = net.LookupIP(s.cfg.Host); err != nil {
+			return errors.New("the host to listen on has no address")
+		}
 	}
-	ips, err := net.LookupIP(s.cfg.Host)
-	if err != nil {
-		return errors.New("the host to listen on has no address")
-	}
+	s.port = s.cfg.Port
 	seen := map[string]bool{}
 	for _, ip := range ips {
-		family := "tcp6://"
+		family := "tcp6"
 		if ip.To4() != nil {
-			family = "tcp4://"
+			family = "tcp4"
 		}
-		if !seen[family] {
-			seen[family] = true
-			s.addrs = append(s.addrs, family+net.JoinHostPort(ip.String(), port))
+		if seen[family] {
+			continue
 		}
+		seen[family] = true
+		probe, err := net.Listen(family, net.JoinHostPort(ip.String(), strconv.Itoa(s.port)))
+		switch {
+		case errors.Is(err, unix.EADDRINUSE):
+			return fmt.Errorf("port %d is taken by another program", s.port)
+		case errors.Is(err, unix.EAFNOSUPPORT) && s.cfg.Host == "":
+			continue // a host without IPv6
+		case err != nil:
+			return errors.Unwrap(err)
+		}
+		s.port = probe.Addr().(*net.TCPAddr).Port
+		probe.Close()
+		s.addrs = append(s.addrs, family+"://"+net.JoinHostPort(ip.String(), strconv.Itoa(s.port)))
 	}
 	return nil
 }
@@ -127,35 +137,8 @@ func (s *Server) resolve() error {
 // OnBoot is gnet's: the listeners are open.
 func (s *Server) OnBoot(e gnet.Engine) gnet.Action {
 	s.engine = e
-	for _, addr := range s.addrs {
-		if err := s.tune(e, addr[len("tcp4://"):]); err != nil {
-			s.endErr = err
-			return gnet.Shutdown
-		}
-	}
 	s.booted <- nil
 	return gnet.None
-}
-
-// tune sets what gnet has no option for, or one that hides errors: every accepted connection inherits it.
-func (s *Server) tune(e gnet.Engine, addr string) error {
-	fd, err := e.DupListener("tcp", addr)
-	if err != nil {
-		return err
-	}
-	defer unix.Close(fd)
-	sa, err := unix.Getsockname(fd)
-	if err != nil {
-		return err
-	}
-	switch sa := sa.(type) {
-	case *unix.SockaddrInet4:
-		s.port = sa.Port
-	case *unix.SockaddrInet6:
-		s.port = sa.Port
-	}
-	// The queue of the kernel must fit into the reserve of descriptors, or a burst of newcomers ends gnet.
-	return unix.Listen(fd, backlog(s.cfg.MaxConnections))
 }
 
 // Port is the port that is listened on, once Start has returned.
@@ -203,9 +186,9 @@ func (s *Server) OnOpen(sock gnet.Conn) ([]byte, gnet.Action) {
 	}
 	c.lastLife.Store(s.seconds(now))
 	sock.SetContext(c)
-	if n > int64(s.cfg.MaxConnections+backlog(s.cfg.MaxConnections)/2) {
+	if n > int64(s.cfg.MaxConnections+maxRefused) {
 		s.refused.Add(1)
-		return nil, gnet.Close // not even a descriptor to say 503 on
+		return nil, gnet.Close // no descriptor left to say 503 on
 	}
 	s.wheel.Set(c, now.Add(RequestTimeout))
 	return nil, gnet.None
@@ -237,7 +220,7 @@ func (c *conn) guard(f func()) {
 		if r := recover(); r != nil {
 			c.srv.panics.Add(1)
 			c.srv.cfg.Log.Error("a panic ended one connection", "type", fmt.Sprintf("%T", r), "stack", string(debug.Stack()))
-			c.drop()
+			c.guard(func() { c.dropBecause(ErrPanic) })
 		}
 	}()
 	f()
@@ -251,20 +234,6 @@ func (s *Server) fire(now time.Time, due []*conn) {
 
 // Tick does what is due at now, for tests that drive the time.
 func (s *Server) Tick(now time.Time) { s.fire(now, s.wheel.Advance(now, nil)) }
-
-// dead drops a connection that gave no sign of life.
-func (s *Server) dead(c *conn) {
-	c.mu.Lock()
-	if c.phase.Load() != admitted {
-		c.mu.Unlock()
-		c.drop()
-		return
-	}
-	c.phase.Store(closing)
-	c.mu.Unlock()
-	c.drop()
-	c.peer.Closed(c, ErrDead)
-}
 
 func (s *Server) seconds(now time.Time) uint32 { return uint32(now.Sub(s.start) / time.Second) }
 

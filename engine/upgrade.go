@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/gobwas/ws"
@@ -17,6 +18,7 @@ import (
 const (
 	statusTimeout = http.StatusRequestTimeout
 	statusVersion = -http.StatusUpgradeRequired // 426 that names the version we speak
+	statusOnlyGet = -http.StatusMethodNotAllowed
 )
 
 // answers are the whole HTTP responses, compiled once; the body comes last.
@@ -31,6 +33,7 @@ func init() {
 	add(http.StatusBadRequest, http.StatusBadRequest, "", "this is no well-formed HTTP request\n")
 	add(http.StatusNotFound, http.StatusNotFound, "", "nothing here; devices connect to the WebSocket entry, checks ask /healthz\n")
 	add(http.StatusMethodNotAllowed, http.StatusMethodNotAllowed, "Allow: GET, HEAD\r\n", "only GET is answered here\n")
+	add(statusOnlyGet, http.StatusMethodNotAllowed, "Allow: GET\r\n", "only GET is answered here\n")
 	add(statusTimeout, statusTimeout, "", "the request did not come within 10 seconds\n")
 	add(http.StatusUpgradeRequired, http.StatusUpgradeRequired, "Upgrade: websocket\r\n", "this is a WebSocket entry: ask for an upgrade\n")
 	add(statusVersion, http.StatusUpgradeRequired, "Upgrade: websocket\r\nSec-WebSocket-Version: 13\r\n", "only WebSocket version 13 is spoken here\n")
@@ -70,23 +73,26 @@ func (c *conn) request(b []byte, now time.Time) (rest []byte) {
 // route answers a whole request: the upgrade of the entry path, /healthz, or a refusal (spec 1).
 func (c *conn) route(block []byte, now time.Time) {
 	line, headers, _ := bytes.Cut(block, []byte("\r\n"))
-	r, ok := parseRequestLine(string(line))
-	head := ok && r.method == http.MethodHead
+	r, ok := parseRequestLine(line)
 	key, wellFormed := checkHeaders(headers[:len(headers)-2])
-	path, _, _ := strings.Cut(r.target, "?")
+	path, _, _ := bytes.Cut(r.target, []byte("?"))
+	get, head := string(r.method) == http.MethodGet, string(r.method) == http.MethodHead
+	health, entry := string(path) == "/healthz", string(path) == c.srv.cfg.Path
 	unavailable := c.marked(overfull) || c.srv.draining.Load()
 	switch {
 	case !ok || !wellFormed:
 		c.refuse(http.StatusBadRequest)
-	case path != "/healthz" && path != c.srv.cfg.Path:
+	case !health && !entry:
 		c.answer(http.StatusNotFound, head)
-	case r.method != http.MethodGet && !(head && path == "/healthz"):
-		c.answer(http.StatusMethodNotAllowed, head)
-	case path == "/healthz" && unavailable:
+	case health && !get && !head:
+		c.refuse(http.StatusMethodNotAllowed)
+	case health && unavailable:
 		c.answer(http.StatusServiceUnavailable, head)
-	case path == "/healthz":
+	case health:
 		c.answer(http.StatusOK, head)
-	case r.version < "HTTP/1.1":
+	case !get:
+		c.answer(statusOnlyGet, head)
+	case r.version[0] != '1' || r.version == "1.0":
 		c.refuse(http.StatusHTTPVersionNotSupported)
 	case unavailable:
 		c.srv.refused.Add(1)
@@ -98,13 +104,15 @@ func (c *conn) route(block []byte, now time.Time) {
 
 // upgrade speaks the handshake. The query of the path is neither read nor kept: a token there is not accepted.
 func (c *conn) upgrade(block, key []byte, now time.Time) {
-	exchange := handshake{in: bytes.NewReader(block), out: GetBuffer()}
-	_, err := ws.Upgrader{}.Upgrade(&exchange)
+	h := handshakes.Get().(*handshake)
+	defer handshakes.Put(h)
+	h.request, h.response = block, GetBuffer()
+	_, err := ws.Upgrader{}.Upgrade(h)
 	switch {
 	case err == nil && !isKey(key):
 		c.refuse(http.StatusBadRequest)
 	case err == nil:
-		c.Send(exchange.out)
+		c.Send(h.response)
 		c.mu.Lock()
 		if c.phase.Load() == requesting {
 			c.phase.Store(stranger)
@@ -120,19 +128,27 @@ func (c *conn) upgrade(block, key []byte, now time.Time) {
 	default:
 		c.refuse(http.StatusBadRequest)
 	}
-	PutBuffer(exchange.out)
+	PutBuffer(h.response)
 }
 
 // handshake lets the upgrader read exactly the request: given more, it would read ahead and lose the first frames.
 type handshake struct {
-	in  *bytes.Reader
-	out *Buffer
+	request  []byte
+	response *Buffer
 }
 
-func (h *handshake) Read(p []byte) (int, error)  { return h.in.Read(p) }
-func (h *handshake) Write(p []byte) (int, error) { return h.out.Write(p) }
+var handshakes = sync.Pool{New: func() any { return new(handshake) }}
 
-var _ io.ReadWriter = (*handshake)(nil)
+func (h *handshake) Read(p []byte) (int, error) {
+	if len(h.request) == 0 {
+		return 0, io.EOF
+	}
+	n := copy(p, h.request)
+	h.request = h.request[n:]
+	return n, nil
+}
+
+func (h *handshake) Write(p []byte) (int, error) { return h.response.Write(p) }
 
 func (c *conn) refuse(key int) { c.answer(key, false) }
 
@@ -145,27 +161,37 @@ func (c *conn) answer(key int, head bool) {
 	c.end(&Farewell{wire: wire}, nil)
 }
 
-type requestLine struct{ method, target, version string }
-
-func parseRequestLine(line string) (r requestLine, ok bool) {
-	parts := strings.Split(line, " ")
-	if len(parts) != 3 {
-		return r, false
-	}
-	r = requestLine{parts[0], parts[1], parts[2]}
-	v := r.version
-	ok = isToken(r.method) && strings.HasPrefix(r.target, "/") && printable(r.target) && len(v) == len("HTTP/1.1") &&
-		strings.HasPrefix(v, "HTTP/") && isDigit(v[5]) && v[6] == '.' && isDigit(v[7])
-	return r, ok
+type requestLine struct {
+	method, target []byte
+	version        string // 1.1
 }
 
-// checkHeaders tells whether every line is a header as RFC 9112, 5 writes it, and finds the WebSocket key.
+func parseRequestLine(line []byte) (r requestLine, ok bool) {
+	method, rest, _ := bytes.Cut(line, []byte(" "))
+	target, protocol, _ := bytes.Cut(rest, []byte(" "))
+	r = requestLine{method: method, target: target}
+	if !isToken(method) || !printable(target) || target[0] != '/' {
+		return r, false
+	}
+	version, http := bytes.CutPrefix(protocol, []byte("HTTP/"))
+	if !http || len(version) != 3 || !isDigit(version[0]) || version[1] != '.' || !isDigit(version[2]) {
+		return r, false
+	}
+	if r.version = "1.1"; string(version) != r.version {
+		r.version = string(version)
+	}
+	return r, true
+}
+
+// checkHeaders tells whether every line is a header as RFC 9112, 5 writes it, with one Host at most, and finds the
+// WebSocket key.
 func checkHeaders(block []byte) (key []byte, ok bool) {
+	hosts := 0
 	for len(block) > 0 {
 		var line []byte
 		line, block, _ = bytes.Cut(block, []byte("\r\n"))
 		name, value, found := bytes.Cut(line, []byte(":"))
-		if !found || !isToken(string(name)) {
+		if !found || !isToken(name) {
 			return nil, false
 		}
 		value = bytes.Trim(value, " \t")
@@ -174,11 +200,14 @@ func checkHeaders(block []byte) (key []byte, ok bool) {
 				return nil, false
 			}
 		}
-		if strings.EqualFold(string(name), "Sec-WebSocket-Key") {
+		switch {
+		case strings.EqualFold(string(name), "Sec-WebSocket-Key"):
 			key = value
+		case strings.EqualFold(string(name), "Host"):
+			hosts++
 		}
 	}
-	return key, true
+	return key, hosts <= 1
 }
 
 // isKey: RFC 6455, 4.2.1: a "base64-encoded value that, when decoded, is 16 bytes in length".
@@ -193,22 +222,21 @@ func isKey(key []byte) bool {
 
 func isDigit(b byte) bool { return '0' <= b && b <= '9' }
 
-func printable(s string) bool {
-	for i := range len(s) {
-		if s[i] <= ' ' || s[i] == 0x7F {
+func printable(s []byte) bool {
+	for _, b := range s {
+		if b <= ' ' || b == 0x7F {
 			return false
 		}
 	}
-	return true
+	return len(s) > 0
 }
 
-func isToken(s string) bool {
-	for i := range len(s) {
-		b := s[i]
+func isToken(s []byte) bool {
+	for _, b := range s {
 		letter := 'a' <= b|0x20 && b|0x20 <= 'z'
-		if !letter && !isDigit(b) && !strings.ContainsRune("!#$%&'*+-.^_`|~", rune(b)) {
+		if !letter && !isDigit(b) && bytes.IndexByte([]byte("!#$%&'*+-.^_`|~"), b) < 0 {
 			return false
 		}
 	}
-	return s != ""
+	return len(s) > 0
 }

@@ -31,6 +31,34 @@ func cut(text string, limit int) int {
 	if to == len(text) {
 		return to
 	}
+	if p := breakIn(text, from, to); p > 0 {
+		return p
+	}
+	return clusterEnd(text, to)
+}
+
+// settled returns how much of a text that still grows a later cut leaves in its place: what an edit shows beyond it might
+// have to vanish from the message again when the cut falls. limit as for cut, chars is the length of text in characters.
+func settled(text string, chars, limit int) int {
+	if chars <= limit*4/5 {
+		return len(text)
+	}
+	from := len(text)
+	for range chars - limit*4/5 {
+		_, n := utf8.DecodeLastRuneInString(text[:from])
+		from -= n
+	}
+	_, n := utf8.DecodeLastRuneInString(text)
+	to := len(text) - n // what follows the last character is not known yet
+	if p := breakIn(text, from, to); p > 0 {
+		return p
+	}
+	return clusterEnd(text, to)
+}
+
+// breakIn returns the best place for a cut behind from and not behind to that is the end of a paragraph, else of a line,
+// else of a word; 0 where there is none.
+func breakIn(text string, from, to int) int {
 	line, word := 0, 0
 	next := spaceCluster(text[to:]) > 0 // white space comes after p
 	for p, n := to, 0; p > from; p -= n {
@@ -54,17 +82,14 @@ func cut(text string, limit int) int {
 		}
 		next = gap > 0
 	}
-	switch {
-	case line > 0:
+	if line > 0 {
 		return line
-	case word > 0:
-		return word
 	}
-	return clusterEnd(text, to)
+	return word
 }
 
-// lastFifth returns where the last fifth of the first limit characters begins and ends, in bytes: a cut lies behind from, and
-// not behind to.
+// lastFifth returns where the last fifth of the first limit characters begins and ends, in bytes: a cut lies behind
+// from, and not behind to.
 func lastFifth(text string, limit int) (from, to int) {
 	if len(text) <= limit {
 		return 0, len(text)
@@ -82,19 +107,17 @@ func lastFifth(text string, limit int) (from, to int) {
 	return from, len(text)
 }
 
-// spaceCluster returns the length of the white space that s begins with when it is a grapheme cluster of its own, else 0: with
-// a combining mark it is a character that one sees.
+// spaceCluster returns the length of the white space that s begins with when it is a grapheme cluster of its own, else
+// 0: with a combining mark it is a character that one sees.
 func spaceCluster(s string) int {
 	r, n := utf8.DecodeRuneInString(s)
 	switch {
 	case !unicode.IsSpace(r):
 		return 0
-	case len(s) == n:
-		return n
-	case r == '\r' && s[n] == '\n':
+	case r == '\r' && strings.HasPrefix(s[n:], "\n"):
 		return n + 1
 	}
-	if after, _ := utf8.DecodeRuneInString(s[n:]); plain(after) {
+	if after, _ := utf8.DecodeRuneInString(s[n:]); plain(after) { // or nothing
 		return n
 	}
 	g := graphemes.FromString(s[:min(n+utf8.UTFMax, len(s))])

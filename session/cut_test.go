@@ -52,6 +52,8 @@ func TestCut(t *testing.T) {
 		{"all white space stays before", x("a", 90) + " \t\u3000 " + x("b", 90), 100, []string{x("a", 90) + " \t\u3000 ", x("b", 90)}},
 		{"white space across the limit", x("a", 85) + " " + x("b", 12) + "    " + x("c", 9), 100,
 			[]string{x("a", 85) + " ", x("b", 12) + "    " + x("c", 9)}},
+		{"white space across the limit that ends the text", x("a", 85) + " " + x("b", 13) + "  ", 100,
+			[]string{x("a", 85) + " ", x("b", 13) + "  "}},
 		{"only white space", x(" ", 150), 100, []string{x(" ", 100), x(" ", 50)}},
 		{"a space with a mark is no white space", x("a", 90) + " \u0301" + x("b", 50), 100,
 			[]string{x("a", 90) + " \u0301" + x("b", 8), x("b", 42)}},

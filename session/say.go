@@ -20,9 +20,6 @@ const (
 	maxGathered = 64 << 10  // what is gathered before it leaves
 )
 
-// chatOf is the address of a device's chat (spec 4).
-func chatOf(device string) string { return "mobile:" + device }
-
 // begin starts a frame; ok is false when nobody listens.
 func (s *Session) begin() (start int, ok bool) {
 	if s.conn == nil {
@@ -63,7 +60,7 @@ func (s *Session) room() bool {
 
 func (s *Session) sendReady(name string) {
 	if start, ok := s.begin(); ok {
-		s.out.B = codec.AppendReady(s.out.B, &codec.Ready{Session: chatOf(s.id), DeviceID: s.id, DeviceName: name, AvatarURL: s.hub.cfg.AvatarURL})
+		s.out.B = codec.AppendReady(s.out.B, &codec.Ready{DeviceID: s.id, DeviceName: name, AvatarURL: s.hub.cfg.AvatarURL})
 		s.end(start)
 	}
 }

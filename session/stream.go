@@ -14,6 +14,7 @@ type stream struct {
 	id    string
 	text  strings.Builder // the running message so far
 	chars int             // of text
+	told  int             // bytes of text that were shown at last
 	shown bool            // its first frame went out, on this connection
 	last  time.Duration   // when the last frame did
 	due   time.Duration   // when the next edit may; 0: none waits
@@ -39,7 +40,7 @@ func (st *stream) add(s *Session, piece string, now time.Time) {
 	}
 	at := s.hub.since(now)
 	if !st.shown || at-st.last >= codec.EditInterval {
-		st.send(s, false, now)
+		st.edit(s, now)
 	} else if st.due == 0 {
 		st.due = st.last + codec.EditInterval
 		s.hub.wheel.SetEarlier(s, s.hub.start.Add(st.due))
@@ -49,22 +50,28 @@ func (st *stream) add(s *Session, piece string, now time.Time) {
 // finish sends the last frame, which is never held back.
 func (st *stream) finish(s *Session, now time.Time) {
 	if st.id != "" {
-		st.send(s, true, now)
+		s.sendMessage(st.frame(st.text.String(), true), now)
 		*st = stream{}
 	}
 }
 
-// show begins the message anew for a new connection, with all there is.
+// show begins the message anew for a new connection, with all that was shown.
 func (st *stream) show(s *Session, now time.Time) {
 	if st.shown = false; st.id != "" {
-		st.send(s, false, now)
+		st.edit(s, now)
 	}
 }
 
-func (st *stream) send(s *Session, final bool, now time.Time) {
-	s.sendMessage(st.frame(st.text.String(), final), now)
-	st.shown = s.conn != nil
-	st.last, st.due = s.hub.since(now), 0
+// edit shows the text so far, if it is more than was shown.
+func (st *stream) edit(s *Session, now time.Time) {
+	st.due = 0
+	text := st.text.String()
+	n := max(settled(text, st.chars, codec.DefaultChunkLimit), st.told)
+	if n == st.told && st.shown {
+		return
+	}
+	s.sendMessage(st.frame(text[:n], false), now)
+	st.told, st.shown, st.last = n, s.conn != nil, s.hub.since(now)
 }
 
 func (st *stream) frame(text string, final bool) *codec.Message {

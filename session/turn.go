@@ -313,7 +313,7 @@ func (ts *turns) show(s *Session, now time.Time) {
 
 func (ts *turns) deadline(s *Session, now time.Time) {
 	if ts.stream.due != 0 && ts.stream.due <= s.hub.since(now) {
-		ts.stream.send(s, false, now)
+		ts.stream.edit(s, now)
 	}
 }
 

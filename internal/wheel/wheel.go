@@ -64,7 +64,7 @@ func (w *Wheel[T]) Set(x T, at time.Time) { w.arm(x, at, false) }
 func (w *Wheel[T]) SetEarlier(x T, at time.Time) { w.arm(x, at, true) }
 
 func (w *Wheel[T]) arm(x T, at time.Time, onlyEarlier bool) {
-	d := max(at.Sub(w.start), 0)
+	d := at.Sub(w.start)
 	tick := int64(d / w.tick)
 	if d%w.tick > 0 {
 		tick++
@@ -140,13 +140,11 @@ func (w *Wheel[T]) Advance(now time.Time, due []T) []T {
 	if w.overdue {
 		from = w.done
 	}
-	switch {
-	case w.armed == 0:
-	case to-from < slots:
+	if to-from < slots {
 		for t := from; t <= to; t++ {
 			due = w.take(t, t, due)
 		}
-	default: // the driver was away for more than a round
+	} else { // the driver was away for more than a round
 		first := len(due)
 		for slot := range int64(slots) {
 			due = w.take(slot, to, due)

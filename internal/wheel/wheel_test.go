@@ -3,7 +3,6 @@ package wheel
 import (
 	"context"
 	"math/rand/v2"
-	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -152,6 +151,9 @@ func TestDeadlineInThePastIsDueAtOnce(t *testing.T) {
 	require.False(t, at.After(now))
 	require.Equal(t, []*device{x}, w.Advance(now, nil))
 	require.Empty(t, w.Advance(now, nil))
+	w.Set(x, now.Add(tick))
+	at, _ = w.Next()
+	require.True(t, at.After(now), "what was overdue keeps the driver awake")
 }
 
 func TestTimesFarAway(t *testing.T) {
@@ -185,13 +187,28 @@ func TestMemoryAfterBurst(t *testing.T) {
 		total := 0
 		for _, s := range w.slots {
 			total += cap(s)
-			for _, x := range s[len(s):cap(s)] {
-				require.Nil(t, x, "a slot keeps what it no longer holds")
-			}
 		}
 		require.LessOrEqual(t, total, slots*small, name)
 		stop(w, devices)
 	}
+}
+
+func TestSlotsLetGo(t *testing.T) {
+	w, devices := New[*device](tick, epoch), make([]device, 4)
+	for i := range devices {
+		w.Set(&devices[i], epoch.Add(time.Duration(1+i%2*slots)*tick)) // one slot, two rounds
+	}
+	nothingLeft := func(armed int) {
+		s := w.slots[1]
+		require.Len(t, s, armed)
+		for _, x := range s[len(s):cap(s)] {
+			require.Nil(t, x, "the slot keeps what it no longer holds")
+		}
+	}
+	require.Len(t, w.Advance(epoch.Add(tick), nil), 2)
+	nothingLeft(2)
+	w.Stop(&devices[1])
+	nothingLeft(1)
 }
 
 func stop(w *Wheel[*device], devices []device) {
@@ -309,6 +326,16 @@ func TestRunSleepsWhileNothingIsArmed(t *testing.T) {
 	})
 }
 
+func TestRunFiresNothingAfterItsContext(t *testing.T) {
+	w := New[*device](tick, epoch)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	for range 100 {
+		w.Set(&device{}, epoch)
+		w.Run(ctx, func() time.Time { return epoch }, func(time.Time, []*device) { t.Error("fired") })
+	}
+}
+
 // TestConcurrentUse lets four goroutines arm and stop while Run fires; in the end every device fires once more.
 func TestConcurrentUse(t *testing.T) {
 	w := New[*device](time.Millisecond, time.Now())
@@ -364,59 +391,4 @@ func TestConcurrentUse(t *testing.T) {
 			require.Equal(t, int64(slot), x.tick%slots)
 		}
 	}
-}
-
-const million = 1_000_000
-
-func fleet() []device {
-	devices := make([]device, million)
-	for i := range devices {
-		devices[i].id = i
-	}
-	return devices
-}
-
-func heap() uint64 {
-	var m runtime.MemStats
-	runtime.GC()
-	runtime.ReadMemStats(&m)
-	return m.HeapAlloc
-}
-
-// BenchmarkSet moves one of a million armed devices; B/item is what an armed device costs, Item included.
-func BenchmarkSet(b *testing.B) {
-	w, devices := New[*device](tick, epoch), fleet()
-	before := heap()
-	for i := range devices {
-		w.Set(&devices[i], epoch.Add(time.Duration(i%500+1)*tick))
-	}
-	perItem := float64(heap()-before)/million + float64(unsafe.Sizeof(Item{}))
-	b.ReportAllocs()
-	i := 0
-	for b.Loop() {
-		w.Set(&devices[i%million], epoch.Add(time.Duration((i+i/million)%500+1)*tick))
-		i += 7919
-	}
-	b.ReportMetric(perItem, "B/item")
-	runtime.KeepAlive(devices)
-}
-
-// BenchmarkAdvance is one tick of a million devices that are due every 50 s and armed again at once.
-func BenchmarkAdvance(b *testing.B) {
-	w, devices := New[*device](tick, epoch), fleet()
-	for i := range devices {
-		w.Set(&devices[i], epoch.Add(time.Duration(i%500+1)*tick))
-	}
-	var due []*device
-	now, fired := epoch, 0
-	for b.Loop() {
-		now = now.Add(tick)
-		due = w.Advance(now, due[:0])
-		for _, x := range due {
-			w.Set(x, now.Add(500*tick))
-		}
-		fired += len(due)
-	}
-	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(fired), "ns/item")
-	runtime.KeepAlive(devices)
 }
