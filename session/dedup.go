@@ -18,8 +18,8 @@ func keyOf(id string) messageKey {
 // dedup is the window of the ids that a device has used (spec 5): the last 4 000 of the last 600 s. A repeat does not renew
 // an id. The zero value is empty.
 type dedup struct {
-	known []seen // oldest first
-	index map[messageKey]struct{}
+	only seen     // while there is just one, as with most devices; none if its key is zero
+	many *history // from the second on
 }
 
 type seen struct {
@@ -27,68 +27,123 @@ type seen struct {
 	at  uint32 // seconds
 }
 
+type history struct {
+	known []seen // oldest first
+	index map[messageKey]struct{}
+}
+
 const (
 	dedupSeconds = uint32(codec.DedupWindow / 1e9)
 	indexFrom    = 32 // ids from which on an index beats a scan
 )
 
+func (d *dedup) empty() bool { return d.many == nil && d.only.key == messageKey{} }
+
 // has tells whether the key is in the window.
 func (d *dedup) has(k messageKey) bool {
-	if d.index != nil {
-		_, ok := d.index[k]
+	if d.many != nil {
+		return d.many.has(k)
+	}
+	return d.only.key == k
+}
+
+// add remembers the key; the oldest goes when there are too many.
+func (d *dedup) add(k messageKey, second uint32) {
+	switch {
+	case d.many != nil:
+		d.many.add(seen{k, second})
+	case d.empty():
+		d.only = seen{k, second}
+	default:
+		d.many = &history{known: []seen{d.only, {k, second}}}
+		d.only = seen{}
+	}
+}
+
+// remove gives a key back, if it is there. It is a recent one.
+func (d *dedup) remove(k messageKey) {
+	switch {
+	case d.many != nil:
+		d.many.remove(k)
+		d.settle()
+	case d.only.key == k:
+		*d = dedup{}
+	}
+}
+
+// expire lets go what is out of the window.
+func (d *dedup) expire(second uint32) {
+	if d.many != nil {
+		d.many.expire(second)
+		d.settle()
+	} else if !d.empty() && second-d.only.at >= dedupSeconds {
+		*d = dedup{}
+	}
+}
+
+// oldest is when the id that leaves the window next was used. The window is not empty.
+func (d *dedup) oldest() uint32 {
+	if d.many != nil {
+		return d.many.known[0].at
+	}
+	return d.only.at
+}
+
+func (d *dedup) settle() {
+	if len(d.many.known) == 0 {
+		d.many = nil
+	}
+}
+
+func (h *history) has(k messageKey) bool {
+	if h.index != nil {
+		_, ok := h.index[k]
 		return ok
 	}
-	for i := range d.known {
-		if d.known[i].key == k {
+	for i := range h.known {
+		if h.known[i].key == k {
 			return true
 		}
 	}
 	return false
 }
 
-// add remembers the key; the oldest goes when there are too many.
-func (d *dedup) add(k messageKey, second uint32) {
-	if len(d.known) >= codec.MaxDedupIDs {
-		d.drop(1)
+func (h *history) add(s seen) {
+	if len(h.known) >= codec.MaxDedupIDs {
+		h.drop(1)
 	}
-	d.known = append(d.known, seen{k, second})
-	if d.index != nil {
-		d.index[k] = struct{}{}
-	} else if len(d.known) > indexFrom {
-		d.index = make(map[messageKey]struct{}, 2*indexFrom)
-		for i := range d.known {
-			d.index[d.known[i].key] = struct{}{}
+	h.known = append(h.known, s)
+	if h.index != nil {
+		h.index[s.key] = struct{}{}
+	} else if len(h.known) > indexFrom {
+		h.index = make(map[messageKey]struct{}, 2*indexFrom)
+		for i := range h.known {
+			h.index[h.known[i].key] = struct{}{}
 		}
 	}
 }
 
-// remove gives a key back, if it is there. It is a recent one.
-func (d *dedup) remove(k messageKey) {
-	for i := len(d.known) - 1; i >= 0; i-- {
-		if d.known[i].key == k {
-			d.known = append(d.known[:i], d.known[i+1:]...)
-			delete(d.index, k)
+func (h *history) remove(k messageKey) {
+	for i := len(h.known) - 1; i >= 0; i-- {
+		if h.known[i].key == k {
+			h.known = append(h.known[:i], h.known[i+1:]...)
+			delete(h.index, k)
 			return
 		}
 	}
 }
 
-// expire lets go what is out of the window.
-func (d *dedup) expire(second uint32) {
+func (h *history) expire(second uint32) {
 	n := 0
-	for n < len(d.known) && second-d.known[n].at >= dedupSeconds {
+	for n < len(h.known) && second-h.known[n].at >= dedupSeconds {
 		n++
 	}
-	if n > 0 {
-		d.drop(n)
-	}
+	h.drop(n)
 }
 
-func (d *dedup) drop(n int) {
+func (h *history) drop(n int) {
 	for i := range n {
-		delete(d.index, d.known[i].key)
+		delete(h.index, h.known[i].key)
 	}
-	if d.known = d.known[n:]; len(d.known) == 0 {
-		*d = dedup{}
-	}
+	h.known = h.known[n:]
 }

@@ -61,13 +61,13 @@ func (r *recent) charge(bytes int, now time.Duration) (wait time.Duration) {
 // over tells whether nothing is left to remember.
 func (r *recent) over(now time.Duration, second uint32) bool {
 	r.expire(second)
-	return len(r.known) == 0 && r.frames.full <= now && r.bytes.full <= now && second-r.takeOvers.since >= takeOverWindow
+	return r.empty() && r.frames.full <= now && r.bytes.full <= now && second-r.takeOvers.since >= takeOverWindow
 }
 
 // left is how long something of it is remembered at least.
 func (r *recent) left(second uint32) time.Duration {
-	if len(r.known) == 0 {
+	if r.empty() {
 		return takeOverWindow * time.Second
 	}
-	return time.Duration(dedupSeconds-(second-r.known[0].at)) * time.Second
+	return time.Duration(dedupSeconds-(second-r.oldest())) * time.Second
 }

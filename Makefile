@@ -1,0 +1,46 @@
+# make run     the gateway with the echo agent, to try it out
+# make test    everything that must hold before a change lands
+# make bench   the yardstick: what the gateway costs (see bench/doc.go)
+
+GO ?= go
+BIN := bin/mobilegate
+COMMIT := $(shell git rev-parse --short HEAD 2>/dev/null)
+LDFLAGS := -s -w -X main.buildCommit=$(COMMIT)
+
+.PHONY: run build fmt lint test fuzz bench clean
+
+run: build
+	@PATH="$(CURDIR)/bin:$$PATH" $(BIN) serve --dev
+
+build:
+	@CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN) ./cmd/mobilegate
+
+fmt:
+	gofmt -w $$(git ls-files '*.go')
+
+lint:
+	@out=$$(gofmt -l $$(git ls-files '*.go')); test -z "$$out" || { echo "make fmt is due for: $$out"; exit 1; }
+	$(GO) vet ./...
+	$(GO) vet -tags ownercheck ./engine ./session
+	$(GO) vet -tags stdjson ./codec
+
+# The race detector needs cgo; what counts allocations and memory runs without it, once more.
+test: lint build fuzz
+	$(GO) test -race -shuffle=on -timeout 8m ./...
+	$(GO) test -shuffle=on -timeout 4m -tags ownercheck ./engine ./session
+	$(GO) test -shuffle=on -timeout 4m -tags stdjson ./codec
+	CGO_ENABLED=0 $(GO) test -shuffle=on -timeout 8m ./codec ./engine ./session ./agent ./internal/... ./bench
+
+# A short run of every fuzz target; FUZZTIME=10m for a long one.
+FUZZTIME ?= 3s
+fuzz:
+	@set -e; for pkg in $$(grep -rl '^func Fuzz' --include='*_test.go' . | xargs -n1 dirname | sort -u); do \
+	  for f in $$(grep -rhoE '^func Fuzz[A-Za-z0-9]+' $$pkg/*_test.go | sed 's/func //'); do \
+	    echo "fuzz $$pkg $$f"; $(GO) test $$pkg -run '^$$' -fuzz "^$$f$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 10x >/dev/null || { echo "it found something"; exit 1; }; \
+	  done; done
+
+bench:
+	$(GO) test ./bench -run '^$$' -bench . -benchtime 1x -timeout 20m
+
+clean:
+	rm -rf bin

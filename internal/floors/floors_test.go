@@ -1,0 +1,84 @@
+// Package floors holds the rule of the house to account: no import runs upwards, no leaf imports a leaf, and a third-party
+// library has one home.
+package floors
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+const module = "mobilegate/"
+
+// floor of every package, from the ground up. A package that is not listed has no place in the house yet.
+var floor = map[string]int{
+	"internal/wheel":      0,
+	"internal/transcript": 0,
+	"internal/floors":     0,
+	"engine":              1,
+	"codec":               1,
+	"agent":               1,
+	"session":             2,
+	"sdk/go":              3, // a client: it imports nothing of the gateway
+	"bench":               3,
+	"interop":             3,
+	"cmd/mobilegate":      4,
+}
+
+// home of a library: the only packages whose shipped code may import it.
+var home = map[string][]string{
+	"github.com/panjf2000/gnet":         {"engine"},
+	"github.com/gobwas/ws":              {"engine"},
+	"github.com/valyala/bytebufferpool": {"engine"},
+	"github.com/bytedance/sonic":        {"codec"},
+	"github.com/clipperhouse/uax29":     {"session"},
+	"github.com/coder/websocket":        {"sdk/go"},
+	"golang.org/x/sys":                  {"engine", "cmd/mobilegate"},
+	"net/http":                          {"engine", "sdk/go"}, // engine: the names of the status codes
+}
+
+type pkg struct {
+	ImportPath string
+	Imports    []string
+}
+
+func TestFloors(t *testing.T) {
+	for _, p := range packages(t) {
+		name := strings.TrimPrefix(p.ImportPath, module)
+		at, known := floor[name]
+		require.True(t, known, "%s is on no floor: give it one here", name)
+		for _, i := range p.Imports {
+			if other, ours := strings.CutPrefix(i, module); ours {
+				require.Less(t, floor[other], at, "%s may not import %s: that is no floor below", name, other)
+				if name == "sdk/go" {
+					require.Fail(t, "sdk/go stands alone", "it imports %s", other)
+				}
+			}
+			for library, homes := range home {
+				if i == library || strings.HasPrefix(i, library+"/") {
+					require.Contains(t, homes, name, "%s has its home in %v", library, homes)
+				}
+			}
+		}
+	}
+}
+
+// packages lists every package of the module with the imports of the code that ships.
+func packages(t *testing.T) (all []pkg) {
+	out, err := exec.Command("go", "list", "-json=ImportPath,Imports", module+"...").Output()
+	require.NoError(t, err)
+	for d := json.NewDecoder(strings.NewReader(string(out))); ; {
+		var p pkg
+		if err := d.Decode(&p); errors.Is(err, io.EOF) {
+			return all
+		} else {
+			require.NoError(t, err)
+		}
+		all = append(all, p)
+	}
+}
