@@ -208,6 +208,9 @@ func (c *conn) closedBy(err error) {
 // expire is called off the loop when the timer of the connection is due. The timer is lazy: it is left where it is when
 // what it was for has passed, and finds here what it is for now.
 func (c *conn) expire(now time.Time) {
+	if c.srv.wheel.Armed(c) {
+		return // it was given another deadline at this very moment
+	}
 	switch c.phase.Load() {
 	case requesting:
 		c.refuse(statusTimeout)

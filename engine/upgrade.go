@@ -112,14 +112,7 @@ func (c *conn) upgrade(block, key []byte, now time.Time) {
 	case err == nil && !isKey(key):
 		c.refuse(http.StatusBadRequest)
 	case err == nil:
-		c.Send(h.response)
-		c.mu.Lock()
-		if c.phase.Load() == requesting {
-			c.phase.Store(stranger)
-			c.srv.upgraded.Add(1)
-		}
-		c.mu.Unlock()
-		c.srv.wheel.Set(c, now.Add(c.srv.cfg.HelloTimeout))
+		c.welcome(h.response, now)
 		return
 	case errors.Is(err, ws.ErrHandshakeUpgradeRequired), errors.Is(err, ws.ErrHandshakeBadSecVersion):
 		c.refuse(statusVersion)
@@ -129,6 +122,20 @@ func (c *conn) upgrade(block, key []byte, now time.Time) {
 		c.refuse(http.StatusBadRequest)
 	}
 	PutBuffer(h.response)
+}
+
+// welcome says 101 and turns the connection into a WebSocket, unless its time was up just now.
+func (c *conn) welcome(response *Buffer, now time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.phase.Load() != requesting {
+		PutBuffer(response)
+		return
+	}
+	c.srv.wheel.Set(c, now.Add(c.srv.cfg.HelloTimeout))
+	c.phase.Store(stranger)
+	c.srv.upgraded.Add(1)
+	c.write(response)
 }
 
 // handshake lets the upgrader read exactly the request: given more, it would read ahead and lose the first frames.

@@ -32,7 +32,7 @@ func (h *Hub) Hello(c engine.Conn, b *engine.Buffer) {
 func (h *Hub) welcome(c engine.Conn, b *engine.Buffer, in *codec.In) *engine.Farewell {
 	fault := codec.Decode(b.B, in)
 	switch {
-	case fault != nil:
+	case fault != nil && (in.Kind == codec.Hello || in.Kind == codec.Unknown):
 		return farewell(fault.Code, fault.Message)
 	case in.Kind != codec.Hello:
 		return h.farewells.notHello
@@ -134,6 +134,7 @@ func (s *Session) attach(c engine.Conn, name string, now time.Time) {
 		return
 	}
 	s.conn = c
+	s.avatar, s.pause = idle, 0 // what was shown to nobody, or to the last connection
 	s.hub.online(s)
 	s.sendReady(name)
 	if s.turns != nil {
@@ -169,6 +170,7 @@ func (s *Session) detach(now time.Time) {
 func (s *Session) disown() {
 	s.recent = nil
 	if s.turns != nil {
+		s.hub.slots.leave(s)
 		s.turns.cancel()
 		s.turns = nil
 	}

@@ -3,6 +3,7 @@ package session
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -32,6 +33,7 @@ type turn struct {
 	agent.Turn
 	session *Session
 	key     messageKey
+	slot    bool            // it has a slot, or stands in line for one
 	ctx     context.Context // nil until the agent was asked
 	cancel  context.CancelFunc
 	room    chan struct{} // one for every emitted event that is not told yet; made by the first
@@ -143,6 +145,7 @@ func (s *Session) nextTurn(now time.Time) {
 	}
 	ts.bytes -= len(t.Text)
 	s.begins(t)
+	t.slot = true
 	if s.hub.slots.take(s) {
 		s.ask()
 	}
@@ -159,11 +162,14 @@ func (s *Session) begins(t *turn) {
 
 // ask puts the running turn to the agent. The session holds a slot for it.
 func (s *Session) ask() {
-	if s.turns == nil || s.turns.running == nil || s.turns.running.ctx != nil || s.hub.draining.Load() {
+	var t *turn
+	if s.turns != nil {
+		t = s.turns.running
+	}
+	if t == nil || !t.slot || t.ctx != nil || s.hub.draining.Load() {
 		s.hub.slots.release() // the turn that waited for the slot is no more
 		return
 	}
-	t := s.turns.running
 	t.ctx, t.cancel = context.WithCancel(context.Background())
 	go t.run()
 }
@@ -345,6 +351,15 @@ func (l *slots) take(s *Session) bool {
 	l.free--
 	l.running++
 	return true
+}
+
+// leave takes s out of the line. If a slot is on its way to it already, ask gives that back.
+func (l *slots) leave(s *Session) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if i := slices.Index(l.line, s); i >= 0 {
+		l.line = slices.Delete(l.line, i, i+1)
+	}
 }
 
 // release gives a slot to the first in line, or back.

@@ -99,6 +99,13 @@ func (w *Wheel[T]) arm(x T, at time.Time, onlyEarlier bool) {
 	}
 }
 
+// Armed tells whether x has a deadline. Who was handed x by Advance can tell this way that it was armed again meanwhile.
+func (w *Wheel[T]) Armed(x T) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return x.TimerItem().pos != 0
+}
+
 // Stop disarms x if it is armed. It cannot take x out of a list that Advance has already returned.
 func (w *Wheel[T]) Stop(x T) {
 	it := x.TimerItem()
