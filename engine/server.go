@@ -29,7 +29,7 @@ type Server struct {
 	addrs   []string // of the listeners, in gnet's spelling
 
 	goingAway *Farewell // of handler
-	port    int
+	port      int
 
 	engine   gnet.Engine
 	booted   chan error    // nil once the listeners are open

@@ -93,16 +93,6 @@ func (g *stage) close() {
 	require.Zero(g.t, g.hub.wheel.Len())
 }
 
-// finish lets all turns that wait for the transcript end.
-func (s *script) finish() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for t, c := range s.held {
-		delete(s.held, t)
-		c <- transcript.Act{Verb: "ends"}
-	}
-}
-
 // The phases of a fakeConn, as in the engine.
 const (
 	stranger = iota

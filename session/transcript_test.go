@@ -126,6 +126,7 @@ type script struct {
 	agent.Echo
 	mu   sync.Mutex
 	held map[*agent.Turn]chan transcript.Act // turns that wait
+	over bool                                // the case is: nobody waits any more
 }
 
 func newScript() *script { return &script{held: map[*agent.Turn]chan transcript.Act{}} }
@@ -160,7 +161,11 @@ func (s *script) Ask(ctx context.Context, t *agent.Turn, emit func(agent.Event))
 func (s *script) hold(ctx context.Context, t *agent.Turn) (transcript.Act, error) {
 	c := make(chan transcript.Act, 1)
 	s.mu.Lock()
-	s.held[t] = c
+	if s.over {
+		c <- transcript.Act{Verb: "ends"}
+	} else {
+		s.held[t] = c
+	}
 	s.mu.Unlock()
 	select {
 	case act := <-c:
@@ -185,6 +190,17 @@ func (s *script) act(device string, act transcript.Act) error {
 		}
 	}
 	return fmt.Errorf("no turn of %s waits for the agent", device)
+}
+
+// finish lets all turns end.
+func (s *script) finish() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.over = true
+	for t, c := range s.held {
+		delete(s.held, t)
+		c <- transcript.Act{Verb: "ends"}
+	}
 }
 
 func (s *script) holds(t *agent.Turn) bool {

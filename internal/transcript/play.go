@@ -149,7 +149,10 @@ func (p *player) act(arg string) error {
 	if err := p.gateway.Settle(); err != nil {
 		return err
 	}
-	return p.gateway.Act(device, act)
+	if err := p.gateway.Act(device, act); err != nil {
+		return err
+	}
+	return p.gateway.Settle()
 }
 
 // peek looks at the next thing that the connection heard, when need be after the gateway has settled.
@@ -277,13 +280,13 @@ func (p *player) quiet() error {
 			return err
 		}
 		if h != nil {
-			return fmt.Errorf("%s heard %s", cmpName(name), h)
+			return fmt.Errorf("%s heard %s", subject(name), h)
 		}
 	}
 	return nil
 }
 
-func cmpName(name string) string {
+func subject(name string) string {
 	if name == "" {
 		return "the device"
 	}
