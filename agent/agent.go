@@ -1,28 +1,91 @@
 // Package agent is the contract between the gateway and whoever answers a device, and holds the built-in echo agent.
 package agent
 
-import "context"
+import (
+	"context"
+	"errors"
+	"io"
+	"time"
+)
 
 // Turn is one message of a device that an agent is asked to answer. It is the agent's to read until Ask returns.
 type Turn struct {
 	Device string // device.id, as the device chose it: untrusted, at most 120 characters
 	ID     string // id of the frame that caused the turn
-	Text   string // at most 12 000 characters; never empty and never white space alone
+	Text   string // text, transcript or caption, at most 12 000 characters; not white space alone, and empty only beside a File
+	File   *File  // what the device sent, or nil; valid until Ask has returned and all that was emitted is told
 }
+
+// File is one file, from a device or to one.
+type File struct {
+	Kind    string // from a device: image, video, document, audio; to one: image, voice, video, document, animation
+	Mime    string
+	Name    string // file name without a path, untrusted when it comes from a device; may be empty
+	Caption string // to a device
+	ReplyTo string // to a device: id of the message that this answers; may be empty
+	URL     string // to a device: where it fetches the file itself; Open is nil then
+	Size    int    // bytes of the content
+	// Open gives the content, which the caller closes. It is called when the device takes the file, not before, and may
+	// be called more than once.
+	Open func() (Content, error)
+}
+
+// Content is what a File holds.
+type Content interface {
+	io.ReaderAt
+	io.Closer
+}
+
+// The kinds of cards (spec 8).
+const (
+	ExecApproval = "exec_approval" // once, session, always, deny
+	SlashConfirm = "slash_confirm" // once, always, cancel
+	Clarify      = "clarify"       // c0, c1, … and other
+)
+
+// Card is a question to the user with buttons.
+type Card struct {
+	Kind        string
+	Text        string        // title or question
+	Command     string        // of exec_approval: the very command
+	Description string        // of exec_approval: what it does
+	Choices     []string      // of clarify: the labels of c0, c1, …; of the others: the ids that are offered, nil for all
+	TTL         time.Duration // how long it may be answered, in whole seconds; 0: 300 s
+	// Answers brings what the user chose. It is made by the agent with room for one. After each answer that is not
+	// Expired the agent calls its Confirm, and until then the card is neither open nor closed.
+	Answers chan Answer
+}
+
+// Answer is what became of a card.
+type Answer struct {
+	Option  string // one of the ids that the card's kind knows
+	Text    string // beside other: what the user wrote
+	Expired bool   // nobody answered in time; the safe value counts
+	// Confirm says whether the answer took effect: nil closes the card, ErrCardExpired closes it as expired, and any
+	// other error opens it again, for another answer on Answers. Nil when Expired.
+	Confirm func(error)
+}
+
+// ErrCardExpired is for Answer.Confirm: it was too late for this answer.
+var ErrCardExpired = errors.New("the card has expired")
 
 // Kind says what an Event is.
 type Kind uint8
 
 const (
-	Message Kind = iota // Text is a whole message
-	Delta               // Text is the next piece of the streamed message, which the first Delta begins
-	End                 // the streamed message is complete; the end of the turn says so too
+	Message  Kind = iota // Text is a whole message
+	Delta                // Text is the next piece of the streamed message, which the first Delta begins
+	End                  // the streamed message is complete; the end of the turn says so too
+	SendFile             // File goes to the device
+	ShowCard             // Card is shown to the device; while the turn waits for its answer it does not count as running
 )
 
 // Event is something that the device shall see before the turn ends.
 type Event struct {
 	Kind Kind
 	Text string
+	File *File
+	Card *Card
 }
 
 // Agent answers turns. One agent serves all devices, so its methods are called from many goroutines at once.
@@ -42,6 +105,6 @@ type Agent interface {
 type Instant interface {
 	Agent
 	// Instant answers t if it can do so at once; if ok is false, t goes to Ask. It is called on an event loop and must
-	// not block. t and its strings are valid only until it returns, but may be returned as the reply.
+	// not block. t, which has no File, and its strings are valid only until it returns, but may be returned as the reply.
 	Instant(t *Turn) (reply string, ok bool)
 }
