@@ -84,8 +84,21 @@ type MediaHead struct {
 	Seq      uint64
 }
 
-// AppendMedia adds a media frame with data, at most 3 MiB raw, in base64. Without data and with a URL there is no field data.
+// AppendMedia adds a media frame with data, the raw bytes of one chunk. A file that has a URL has no data.
 func AppendMedia(dst []byte, m *MediaHead, data []byte) []byte {
+	dst = AppendMediaHead(dst, m)
+	if m.URL != "" {
+		return dst
+	}
+	return append(base64.StdEncoding.AppendEncode(dst, data), MediaTail...)
+}
+
+// MediaTail ends what AppendMediaHead began for a file without a URL.
+const MediaTail = `"}`
+
+// AppendMediaHead adds a media frame as far as its data, for who sends a chunk in pieces: base64 and MediaTail are to follow.
+// For a file that has a URL it is the whole frame.
+func AppendMediaHead(dst []byte, m *MediaHead) []byte {
 	dst = appendField(dst, `{"t":"media","id":`, m.ID)
 	dst = appendField(dst, `,"kind":`, m.Kind)
 	dst = appendField(dst, `,"mime":`, m.Mime)
@@ -95,14 +108,14 @@ func AppendMedia(dst []byte, m *MediaHead, data []byte) []byte {
 	dst = appendInt(dst, `,"parts":`, m.Parts)
 	dst = appendBool(dst, `,"final":`, m.Final)
 	dst = appendInt(dst, `,"size":`, m.Size)
-	if len(data) > 0 || m.URL == "" {
-		dst = append(dst, `,"data":"`...)
-		dst = base64.StdEncoding.AppendEncode(dst, data)
-		dst = append(dst, '"')
-	}
-	dst = appendOptional(dst, `,"url":`, m.URL)
 	dst = appendOptional(dst, `,"reply_to":`, m.ReplyTo)
-	return appendEnd(dst, m.Seq)
+	if m.URL != "" {
+		return appendEnd(appendField(dst, `,"url":`, m.URL), m.Seq)
+	}
+	if m.Seq != 0 {
+		dst = strconv.AppendUint(append(dst, `,"seq":`...), m.Seq, 10)
+	}
+	return append(dst, `,"data":"`...)
 }
 
 // Card is a question with buttons.

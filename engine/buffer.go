@@ -51,7 +51,10 @@ func BeginFrame(b *Buffer) (start int) {
 }
 
 // EndFrame writes the header that BeginFrame reserved at start.
-func EndFrame(b *Buffer, start int) {
+func EndFrame(b *Buffer, start int) { EndFragment(b, start, true, true) }
+
+// EndFragment is EndFrame for one fragment of a message. Until its last one is sent, only control frames may come between.
+func EndFragment(b *Buffer, start int, first, last bool) {
 	n := len(b.B) - start - headroom
 	switch {
 	case n <= 125:
@@ -67,7 +70,13 @@ func EndFrame(b *Buffer, start int) {
 		b.B[start+1] = 127
 		binary.BigEndian.PutUint64(b.B[start+2:], uint64(n))
 	}
-	b.B[start] = 0x80 | byte(ws.OpText)
+	b.B[start] = 0
+	if first {
+		b.B[start] = byte(ws.OpText)
+	}
+	if last {
+		b.B[start] |= 0x80
+	}
 }
 
 // appendControl appends a whole control frame; payload is at most 125 bytes.

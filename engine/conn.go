@@ -47,6 +47,7 @@ const (
 	probing  uint32 = 1 << iota // the open ping is Probe's
 	partial                     // a message is half received: somebody should look whether the sender is too slow
 	overfull                    // accepted above the limit, to be told so
+	proxied                     // its request had a header that a proxy leaves
 )
 
 func (c *conn) marked(m uint32) bool { return c.marks.Load()&m != 0 }

@@ -27,6 +27,9 @@ type Conn interface {
 	Pending() int
 	// Silence is how long ago the last byte came from the device (or was taken by it), in whole seconds.
 	Silence(now time.Time) time.Duration
+	// Local tells whether the connection comes from this host: a loopback peer whose request had none of the headers that
+	// a proxy leaves, and whose socket belongs to the gateway's own user.
+	Local() bool
 	// Probe sends a WebSocket ping, and drops the connection as dead when nothing came for ProbeTimeout.
 	Probe()
 }

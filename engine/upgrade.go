@@ -74,7 +74,10 @@ func (c *conn) request(b []byte, now time.Time) (rest []byte) {
 func (c *conn) route(block []byte, now time.Time) {
 	line, headers, _ := bytes.Cut(block, []byte("\r\n"))
 	r, ok := parseRequestLine(line)
-	key, wellFormed := checkHeaders(headers[:len(headers)-2])
+	key, forwarded, wellFormed := checkHeaders(headers[:len(headers)-2])
+	if forwarded {
+		c.mark(proxied)
+	}
 	path, _, _ := bytes.Cut(r.target, []byte("?"))
 	get, head := string(r.method) == http.MethodGet, string(r.method) == http.MethodHead
 	health, entry := string(path) == "/healthz", string(path) == c.srv.cfg.Path
@@ -190,21 +193,21 @@ func parseRequestLine(line []byte) (r requestLine, ok bool) {
 	return r, true
 }
 
-// checkHeaders tells whether every line is a header as RFC 9112, 5 writes it, with one Host at most, and finds the
-// WebSocket key.
-func checkHeaders(block []byte) (key []byte, ok bool) {
+// checkHeaders tells whether every line is a header as RFC 9112, 5 writes it, with one Host at most. It finds the WebSocket
+// key, and whether a proxy passed the request on.
+func checkHeaders(block []byte) (key []byte, forwarded, ok bool) {
 	hosts := 0
 	for len(block) > 0 {
 		var line []byte
 		line, block, _ = bytes.Cut(block, []byte("\r\n"))
 		name, value, found := bytes.Cut(line, []byte(":"))
 		if !found || !isToken(name) {
-			return nil, false
+			return nil, false, false
 		}
 		value = bytes.Trim(value, " \t")
 		for _, b := range value {
 			if b < ' ' && b != '\t' || b == 0x7F {
-				return nil, false
+				return nil, false, false
 			}
 		}
 		switch {
@@ -212,9 +215,24 @@ func checkHeaders(block []byte) (key []byte, ok bool) {
 			key = value
 		case strings.EqualFold(string(name), "Host"):
 			hosts++
+		case ofProxy(name):
+			forwarded = true
 		}
 	}
-	return key, hosts <= 1
+	return key, forwarded, hosts <= 1
+}
+
+// ofProxy tells whether a header is one that a proxy leaves (spec 9).
+func ofProxy(name []byte) bool {
+	if len(name) > len("X-Forwarded-") && strings.EqualFold(string(name[:len("X-Forwarded-")]), "X-Forwarded-") {
+		return true
+	}
+	for _, known := range [...]string{"Forwarded", "Via", "X-Real-IP", "X-Client-IP", "True-Client-IP", "CF-Connecting-IP"} {
+		if strings.EqualFold(string(name), known) {
+			return true
+		}
+	}
+	return false
 }
 
 // isKey: RFC 6455, 4.2.1: a "base64-encoded value that, when decoded, is 16 bytes in length".

@@ -48,7 +48,7 @@ func (h *Hub) welcome(c engine.Conn, b *engine.Buffer, in *codec.In) *engine.Far
 		return h.farewells.refused[refused]
 	}
 	e := newEvent(evHello)
-	e.conn, e.owner, e.name = c, g.owner, device
+	e.conn, e.owner, e.deliver, e.name = c, g.owner, g.deliver, device
 	if in.Device.Name != "" {
 		e.name = strings.Clone(in.Device.Name)
 	}
@@ -78,7 +78,7 @@ func (s *Session) hello(e *event, now time.Time) {
 			s.disown() // another token takes the id: nothing of the past is shown to it
 		}
 	case s.owner != e.owner:
-		if s.suitor != nil || s.conn.Silence(now) <= silentLink {
+		if w := s.toDo(); w.suitor != nil || s.conn.Silence(now) <= silentLink {
 			s.hub.stats.refused.Add(1)
 			e.conn.Close(s.hub.farewells.online)
 			return
@@ -95,7 +95,7 @@ func (s *Session) hello(e *event, now time.Time) {
 		s.leave()
 		old.Close(s.hub.farewells.replaced)
 	}
-	s.owner = e.owner
+	s.owner, s.mayDeliver = e.owner, e.deliver
 	s.attach(e.conn, e.name, now)
 }
 
@@ -111,19 +111,19 @@ func (s *Session) tooManyTakeOvers(now time.Time) bool {
 // court keeps a hello until it is known whether the silent link of the device's present owner is dead.
 func (s *Session) court(e *event, now time.Time) {
 	waits := newEvent(evHello)
-	waits.conn, waits.owner, waits.name = e.conn, e.owner, e.name
-	s.suitor = waits
+	waits.conn, waits.owner, waits.deliver, waits.name = e.conn, e.owner, e.deliver, e.name
+	s.toDo().suitor = waits
 	s.conn.Probe()
 	s.hub.wheel.SetEarlier(s, now.Add(suitorLook))
 }
 
 // judge looks after the hello that waits: the link showed life, or it is gone, or there is time left.
 func (s *Session) judge(now time.Time) {
-	e := s.suitor
+	e := s.work.suitor
 	if s.conn != nil && s.conn.Silence(now) > silentLink {
 		return // the engine drops the link after engine.ProbeTimeout
 	}
-	s.suitor = nil
+	s.work.suitor = nil
 	s.hello(e, now)
 	e.free()
 }
@@ -137,8 +137,9 @@ func (s *Session) attach(c engine.Conn, name string, now time.Time) {
 	s.avatar, s.pause = idle, 0 // what was shown to nobody, or to the last connection
 	s.hub.online(s)
 	s.sendReady(name)
-	if s.turns != nil {
-		s.turns.show(s, now)
+	if s.work != nil {
+		s.showCards(now)
+		s.showTurn(now)
 		s.resume(now)
 	}
 	if s.recent != nil {
@@ -154,6 +155,12 @@ func (s *Session) leave() {
 		s.out = nil
 	}
 	s.avatar, s.pause = idle, 0
+	if w := s.work; w != nil {
+		w.uploads.Free() // a disconnect and a take-over alike (spec 4)
+		if w.mid = false; len(w.said) > 0 && w.said[0].file != nil {
+			w.said[0].file.rewind()
+		}
+	}
 	s.hub.gone(s)
 }
 
@@ -161,7 +168,7 @@ func (s *Session) leave() {
 func (s *Session) detach(now time.Time) {
 	s.leave()
 	s.resume(now)
-	if s.suitor != nil {
+	if s.work != nil && s.work.suitor != nil {
 		s.judge(now)
 	}
 }
@@ -169,9 +176,14 @@ func (s *Session) detach(now time.Time) {
 // disown ends all that belongs to the device's owner.
 func (s *Session) disown() {
 	s.recent = nil
-	if s.turns != nil {
+	if w := s.work; w != nil {
 		s.hub.slots.leave(s)
-		s.turns.cancel()
-		s.turns = nil
+		s.cancelTurns()
+		for i := range w.said {
+			if what := &w.said[i]; what.delivery != nil && what.end {
+				what.delivery.report(errOffline)
+			}
+		}
+		s.work = nil // not into the pool: a goroutine may still have the turn
 	}
 }

@@ -19,6 +19,7 @@ import (
 	"mobilegate/agent"
 	"mobilegate/engine"
 	"mobilegate/internal/wheel"
+	"mobilegate/media"
 )
 
 // Config is what a Hub needs. Zero values mean the default that stands behind each field.
@@ -27,10 +28,12 @@ type Config struct {
 	Access     Access      // required: at least one token
 	AvatarURL  string      // ready.avatar_url
 	HomeDevice string      // target of a delivery that names none (spec 9)
+	RemoteOnly bool        // a connection from this host needs a deliver token too, to deliver (spec 9)
 	QuotaOff   bool        // switches rates off, never a bound on memory
 	Workers    int         // session logic that is too much for an event loop; GOMAXPROCS
 	MaxTurns   int         // turns that run at a time, over all devices; 10 000
 	MaxOffline int         // offline devices that something is remembered of; 100 000
+	MaxFiles   int64       // bytes of files that are held for all devices; 512 MiB
 	Log        *slog.Logger
 	Now        func() time.Time
 }
@@ -46,6 +49,8 @@ type Hub struct {
 	pool      pool
 	slots     slots
 	names     messageNames
+	cards     cardOwners
+	budget    *media.Budget
 	stop      context.CancelFunc
 	timer     sync.WaitGroup
 	draining  atomic.Bool
@@ -87,6 +92,9 @@ func New(cfg Config) (*Hub, error) {
 	if cfg.MaxOffline == 0 {
 		cfg.MaxOffline = 100_000
 	}
+	if cfg.MaxFiles == 0 {
+		cfg.MaxFiles = 512 << 20
+	}
 	if cfg.Log == nil {
 		cfg.Log = slog.Default()
 	}
@@ -99,6 +107,7 @@ func New(cfg Config) (*Hub, error) {
 	}
 	h := &Hub{cfg: cfg, access: a, farewells: newFarewells(), start: cfg.Now(), seed: maphash.MakeSeed()}
 	h.instant, _ = cfg.Agent.(agent.Instant)
+	h.budget = media.NewBudget(cfg.MaxFiles)
 	h.names.init()
 	h.away.places = map[*Session]*list.Element{}
 	h.wheel = wheel.New[*Session](tick, h.start)

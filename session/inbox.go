@@ -4,6 +4,7 @@ import (
 	"sync"
 
 	"mobilegate/agent"
+	"mobilegate/codec"
 	"mobilegate/engine"
 )
 
@@ -11,16 +12,19 @@ import (
 type eventKind uint8
 
 const (
-	evHello    eventKind = iota // conn wants to be the device's: owner, name
-	evFrame                     // conn brought buf
-	evDrained                   // conn took everything that waited
-	evClosed                    // conn is gone
-	evDeadline                  // the session's timer is due
-	evEmit                      // the agent said something in turn: said
-	evTurnEnd                   // turn is over: said is its reply, or err
-	evTurnSlot                  // the turn that waits for a slot may run
-	evEvict                     // too many devices are offline: let the state of this one go
-	evShutdown                  // say good-bye
+	evHello     eventKind = iota // conn wants to be the device's: owner, name
+	evFrame                      // conn brought buf
+	evDrained                    // conn took everything that waited
+	evClosed                     // conn is gone
+	evDeadline                   // the session's timer is due
+	evEmit                       // the agent said something in turn: said
+	evTurnEnd                    // turn is over: said is its reply, or err
+	evTurnSlot                   // the turn that waits for a slot may run
+	evConfirm                    // the agent took an answer to card, or not: err
+	evDeliver                    // another connection brings delivery
+	evDelivered                  // what became of delivery, which conn sent: fault
+	evEvict                      // too many devices are offline: let the state of this one go
+	evShutdown                   // say good-bye
 )
 
 // event is one happening in the life of a session. It is pooled: whoever handles it gives it back.
@@ -34,6 +38,11 @@ type event struct {
 	turn  *turn
 	said  agent.Event
 	err   error
+
+	deliver  bool // conn said hello with a deliver token
+	card     *card
+	delivery *delivery
+	fault    *codec.Fault
 }
 
 var events = sync.Pool{New: func() any { return new(event) }}

@@ -17,6 +17,7 @@ const (
 // connection. It exists only while there is something to remember.
 type recent struct {
 	dedup
+	deliveries    *dedup // their own window (spec 9)
 	frames, bytes bucket
 	errors        counter // of this second
 	takeOvers     counter // of this minute
@@ -61,13 +62,22 @@ func (r *recent) charge(bytes int, now time.Duration) (wait time.Duration) {
 // over tells whether nothing is left to remember.
 func (r *recent) over(now time.Duration, second uint32) bool {
 	r.expire(second)
-	return r.empty() && r.frames.full <= now && r.bytes.full <= now && second-r.takeOvers.since >= takeOverWindow
+	if r.deliveries != nil {
+		if r.deliveries.expire(second); r.deliveries.empty() {
+			r.deliveries = nil
+		}
+	}
+	return r.empty() && r.deliveries == nil && r.frames.full <= now && r.bytes.full <= now && second-r.takeOvers.since >= takeOverWindow
 }
 
 // left is how long something of it is remembered at least.
 func (r *recent) left(second uint32) time.Duration {
-	if r.empty() {
-		return takeOverWindow * time.Second
+	left := uint32(takeOverWindow)
+	if !r.empty() {
+		left = dedupSeconds - (second - r.oldest())
 	}
-	return time.Duration(dedupSeconds-(second-r.oldest())) * time.Second
+	if r.deliveries != nil && !r.deliveries.empty() {
+		left = min(left, dedupSeconds-(second-r.deliveries.oldest()))
+	}
+	return time.Duration(left) * time.Second
 }

@@ -18,6 +18,7 @@ import (
 const (
 	softPending = 256 << 10 // what may wait for a device before its turn has to wait too
 	maxGathered = 64 << 10  // what is gathered before it leaves
+	maxHeldBack = 1 << 20   // what is gathered while a file's frame is on its way
 )
 
 // begin starts a frame; ok is false when nobody listens.
@@ -33,14 +34,17 @@ func (s *Session) begin() (start int, ok bool) {
 
 func (s *Session) end(start int) {
 	engine.EndFrame(s.out, start)
-	if len(s.out.B) >= maxGathered {
-		s.flush()
+	if len(s.out.B) < maxGathered {
+		return
+	}
+	if s.flush(); s.out != nil && len(s.out.B) > maxHeldBack {
+		s.conn.Close(s.hub.farewells.slowConsumer)
 	}
 }
 
-// flush lets what was said leave.
+// flush lets what was said leave, unless a file's frame is on its way in fragments.
 func (s *Session) flush() {
-	if s.out != nil {
+	if s.out != nil && !(s.work != nil && s.work.mid) {
 		b := s.out
 		s.out = nil
 		s.conn.Send(b)
@@ -65,15 +69,22 @@ func (s *Session) sendReady(name string) {
 	}
 }
 
-// sendMessage says a piece of the running turn's reply, and that the avatar speaks now.
-func (s *Session) sendMessage(m *codec.Message, now time.Time) {
-	start, ok := s.begin()
-	if !ok {
+// sendMessage says a piece of a reply of turn t, or of a delivery, which has none.
+func (s *Session) sendMessage(m *codec.Message, t *turn, now time.Time) {
+	if start, ok := s.begin(); ok {
+		s.out.B = codec.AppendMessage(s.out.B, m)
+		s.end(start)
+		s.spoke(t, now)
+	}
+}
+
+// spoke notes that a message or media frame went out: the avatar speaks now, and its pause begins anew. A delivery is no
+// turn (spec 7).
+func (s *Session) spoke(t *turn, now time.Time) {
+	if t == nil {
+		s.typing(now)
 		return
 	}
-	s.out.B = codec.AppendMessage(s.out.B, m)
-	s.end(start)
-	t := s.turns.running
 	t.replied, t.last = true, s.hub.since(now)
 	if !t.spoke {
 		t.spoke = true

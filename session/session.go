@@ -24,12 +24,13 @@ type Session struct {
 	// Owned by the worker: whoever runs handle.
 	conn   engine.Conn    // nil while the device is offline
 	out    *engine.Buffer // what this run of the worker says; nil at rest
-	turns  *turns         // the running turn and those that wait
+	work   *work          // what is under way
 	recent *recent        // what is remembered of it, be it online or not
-	suitor *event         // a hello that waits until the silent link is known to be dead
 	pause  time.Duration  // when the avatar goes idle, since the hub's start; 0: no pause is running
 	owner  owner
 	avatar avatar // what the device was shown
+
+	mayDeliver bool // conn said hello with a deliver token
 
 	timer wheel.Item // earliest of all deadlines of the session; lazy
 }
@@ -80,6 +81,14 @@ func (s *Session) handle(e *event, now time.Time) {
 		s.deadline(now)
 	case evEmit, evTurnEnd:
 		s.answer(e, now)
+	case evConfirm:
+		s.confirmed(e.card, e.err, now)
+	case evDeliver:
+		s.take(e.delivery, now)
+	case evDelivered:
+		if e.conn == s.conn {
+			s.outcome(e.delivery, e.fault, now)
+		}
 	case evTurnSlot:
 		s.ask()
 	case evEvict:
@@ -87,6 +96,7 @@ func (s *Session) handle(e *event, now time.Time) {
 	case evShutdown:
 		s.shutdown()
 	}
+	s.settle()
 }
 
 // recover keeps a panic from ending more than one connection.
@@ -133,24 +143,22 @@ func (s *Session) frame(b *engine.Buffer, now time.Time) {
 		s.typing(now)
 	case codec.Ack:
 	case codec.Prompt:
-		s.sendCardDone(&codec.CardDone{ID: in.PromptID, Expired: true})
+		s.prompt(in, now)
+	case codec.Audio:
+		s.audio(in, now)
+	case codec.Media:
+		s.media(in, now)
+	case codec.Deliver:
+		s.deliver(in, now)
 	case codec.Hello:
 		s.fault(errSecondHello, in.ID, now)
-	case codec.Audio, codec.Media:
-		s.fault(errNoMedia, in.ID, now)
-	case codec.Deliver:
-		s.fault(errNoDeliver, in.ID, now)
 	default:
 		s.hub.stats.unknown.Add(1)
 		s.hub.cfg.Log.Debug("a frame of unknown type is ignored")
 	}
 }
 
-var (
-	errSecondHello = &codec.Fault{Code: codec.BadFrame, Message: "This connection has said hello already."}
-	errNoMedia     = &codec.Fault{Code: codec.UnsupportedFrame, Message: "This gateway does not take voice and files yet."}
-	errNoDeliver   = &codec.Fault{Code: codec.Forbidden, Message: "This connection may not deliver to other devices."}
-)
+var errSecondHello = &codec.Fault{Code: codec.BadFrame, Message: "This connection has said hello already."}
 
 // typing: the user writes, so a running pause of the avatar begins anew.
 func (s *Session) typing(now time.Time) {
@@ -202,11 +210,8 @@ func (s *Session) deadline(now time.Time) {
 		s.pause = 0
 		s.show(idle)
 	}
-	if s.suitor != nil {
-		s.judge(now)
-	}
-	if s.turns != nil {
-		s.turns.deadline(s, now)
+	if s.work != nil {
+		s.work.deadline(s, now)
 	}
 	if s.recent != nil && s.recent.over(at, s.hub.second(now)) {
 		s.recent = nil
@@ -220,11 +225,8 @@ func (s *Session) arm(now time.Time) {
 	if s.pause != 0 {
 		s.hub.wheel.SetEarlier(s, s.hub.start.Add(s.pause))
 	}
-	if s.suitor != nil {
-		s.hub.wheel.SetEarlier(s, now.Add(suitorLook))
-	}
-	if s.turns != nil && s.turns.stream.due != 0 {
-		s.hub.wheel.SetEarlier(s, s.hub.start.Add(s.turns.stream.due))
+	if s.work != nil {
+		s.work.arm(s, now)
 	}
 	if s.recent != nil {
 		s.hub.wheel.SetEarlier(s, now.Add(s.recent.left(s.hub.second(now))))
@@ -233,15 +235,15 @@ func (s *Session) arm(now time.Time) {
 
 // evict forgets an offline device, the oldest of too many.
 func (s *Session) evict() {
-	if s.conn == nil && s.turns == nil {
+	if s.conn == nil && s.work == nil {
 		s.recent = nil
 	}
 }
 
 // shutdown says good-bye; what the agent still says is said to nobody.
 func (s *Session) shutdown() {
-	if s.turns != nil {
-		s.turns.cancel()
+	if s.work != nil {
+		s.cancelTurns()
 	}
 	if s.conn != nil {
 		s.flush()
@@ -252,7 +254,7 @@ func (s *Session) shutdown() {
 
 // finished takes the session out of the registry when there is nothing left of it; the worker then never comes back.
 func (s *Session) finished() bool {
-	return s.conn == nil && s.turns == nil && s.recent == nil && s.suitor == nil && s.hub.forget(s)
+	return s.conn == nil && s.work == nil && s.recent == nil && s.hub.forget(s)
 }
 
 var _ engine.Peer = (*Session)(nil)

@@ -171,6 +171,8 @@ func (c *fakeConn) Silence(now time.Time) time.Duration {
 	return now.Truncate(time.Second).Sub(c.life.Truncate(time.Second))
 }
 
+func (c *fakeConn) Local() bool { return false }
+
 func (c *fakeConn) Probe() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

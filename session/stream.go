@@ -33,7 +33,7 @@ func (st *stream) add(s *Session, piece string, now time.Time) {
 	for st.chars > codec.DefaultChunkLimit {
 		text := st.text.String()
 		n := cut(text, codec.DefaultChunkLimit)
-		s.sendMessage(st.frame(text[:n], true), now)
+		s.sendMessage(st.frame(text[:n], true), s.work.running, now)
 		*st = stream{id: s.hub.names.next()}
 		st.text.WriteString(text[n:])
 		st.chars = utf8.RuneCountInString(text[n:])
@@ -50,7 +50,7 @@ func (st *stream) add(s *Session, piece string, now time.Time) {
 // finish sends the last frame, which is never held back.
 func (st *stream) finish(s *Session, now time.Time) {
 	if st.id != "" {
-		s.sendMessage(st.frame(st.text.String(), true), now)
+		s.sendMessage(st.frame(st.text.String(), true), s.work.running, now)
 		*st = stream{}
 	}
 }
@@ -70,7 +70,7 @@ func (st *stream) edit(s *Session, now time.Time) {
 	if n == st.told && st.shown {
 		return
 	}
-	s.sendMessage(st.frame(text[:n], false), now)
+	s.sendMessage(st.frame(text[:n], false), s.work.running, now)
 	st.told, st.shown, st.last = n, s.conn != nil, s.hub.since(now)
 }
 

@@ -6,37 +6,32 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"mobilegate/agent"
 	"mobilegate/codec"
+	"mobilegate/media"
 )
 
 // Bounds of one device's turns.
 const (
 	maxWaiting      = 4096     // turns that wait behind the running one
-	maxWaitingBytes = 32 << 20 // of their texts
+	maxWaitingBytes = 32 << 20 // of their texts and files
 	maxEmitted      = 16       // events of a turn that the device has not taken; then emit blocks
 )
-
-// turns are what a session has to do with the agent. They exist only while a turn runs or waits.
-type turns struct {
-	running *turn
-	waiting []*turn
-	bytes   int    // of the texts that wait
-	said    []said // what the running turn said and the device has not been told
-	stream  stream // the streamed message that is open
-}
 
 // turn is one question to the agent.
 type turn struct {
 	agent.Turn
 	session *Session
 	key     messageKey
-	slot    bool            // it has a slot, or stands in line for one
+	file    *media.File     // Turn.File's content; the turn's
+	asked   bool            // a slot was asked for; the agent was, once ctx is set
 	ctx     context.Context // nil until the agent was asked
 	cancel  context.CancelFunc
 	room    chan struct{} // one for every emitted event that is not told yet; made by the first
+	slot    slotState
 
 	// Owned by the session's worker.
 	spoke   bool          // the avatar speaks, on this connection
@@ -44,40 +39,53 @@ type turn struct {
 	last    time.Duration // when its last message was sent
 }
 
-// said is one thing that the agent said, and how far it was told.
-type said struct {
-	agent.Event
-	end   bool // the turn is over; Text is the reply that ends it
-	err   error
-	id    string // of the message that Text is told in
-	told  int    // frames of it; Text is what is left
-	total int    // frames of all of it
+// text is a message for the agent (spec 5): it becomes a turn, or the answer to a card that waits for one.
+func (s *Session) text(in *codec.In, now time.Time) {
+	key := keyOf(in.ID)
+	if s.knows(key, now) {
+		return
+	}
+	if c := s.listening(); c != nil {
+		s.recent.add(key, s.hub.second(now))
+		s.settleCard(c, agent.Answer{Option: other, Text: strings.Clone(in.Text)}, now)
+		return
+	}
+	s.accept(agent.Turn{Text: in.Text}, nil, in.ID, key, now)
 }
 
-// text is a message for the agent (spec 5): it becomes a turn.
-func (s *Session) text(in *codec.In, now time.Time) {
-	r, second, key := s.remember(now), s.hub.second(now), keyOf(in.ID)
-	r.expire(second)
-	if r.has(key) {
+// knows tells whether the device used the id within the window.
+func (s *Session) knows(key messageKey, now time.Time) bool {
+	r := s.remember(now)
+	r.expire(s.hub.second(now))
+	return r.has(key)
+}
+
+// accept makes a turn of a message whose strings borrow from its frame, unless too many wait; file becomes the turn's.
+func (s *Session) accept(ask agent.Turn, file *media.File, id string, key messageKey, now time.Time) {
+	w := s.toDo()
+	size := len(ask.Text)
+	if file != nil {
+		size += file.Size()
+	}
+	if len(w.waiting) >= maxWaiting || w.bytes+size > maxWaitingBytes {
+		if file != nil {
+			file.Release()
+		}
+		s.limited(id, time.Second, now)
 		return
 	}
-	ts := s.turns
-	if ts == nil {
-		ts = newTurns()
-	} else if len(ts.waiting) >= maxWaiting || ts.bytes+len(in.Text) > maxWaitingBytes {
-		s.limited(in.ID, time.Second, now)
-		return
-	}
-	r.add(key, second)
-	s.turns = ts
-	t := newTurn(s, key, in)
-	if ts.running == nil && len(ts.waiting) == 0 && s.instant(t, now) {
+	s.recent.add(key, s.hub.second(now))
+	t := turnPool.Get().(*turn)
+	t.session, t.key, t.file = s, key, file
+	t.Turn = ask
+	t.Device, t.ID = s.id, id
+	if w.running == nil && len(w.waiting) == 0 && s.instant(t, now) {
 		return
 	}
 	t.keep()
-	ts.waiting = append(ts.waiting, t)
-	ts.bytes += len(t.Text)
-	if ts.running == nil {
+	w.waiting = append(w.waiting, t)
+	w.bytes += size
+	if w.running == nil {
 		s.nextTurn(now)
 	}
 }
@@ -88,20 +96,19 @@ func (s *Session) instant(t *turn, now time.Time) bool {
 	if !ok {
 		return false
 	}
-	ts := s.turns
-	if len(reply) > codec.DefaultChunkLimit || !s.room() {
+	if len(reply) > codec.DefaultChunkLimit || !s.room() || len(s.work.said) > 0 {
 		t.keep() // it may have to wait
 		reply = strings.Clone(reply)
 	}
 	s.begins(t)
-	ts.said = append(ts.said, said{Event: agent.Event{Text: reply}, end: true})
+	s.work.said = append(s.work.said, said{Event: agent.Event{Text: reply}, turn: t, end: true})
 	s.resume(now)
 	return true
 }
 
 func (t *turn) instant() (reply string, ok bool) {
 	h := t.session.hub
-	if h.instant == nil || h.draining.Load() {
+	if h.instant == nil || t.File != nil || h.draining.Load() {
 		return "", false
 	}
 	defer func() {
@@ -118,34 +125,29 @@ func (t *turn) keep() {
 	t.ID, t.Text = strings.Clone(t.ID), strings.Clone(t.Text)
 }
 
-var (
-	turnsPool = sync.Pool{New: func() any { return new(turns) }}
-	turnPool  = sync.Pool{New: func() any { return new(turn) }}
-)
-
-func newTurns() *turns { return turnsPool.Get().(*turns) }
-
-func newTurn(s *Session, key messageKey, in *codec.In) *turn {
-	t := turnPool.Get().(*turn)
-	t.session, t.key = s, key
-	t.Turn = agent.Turn{Device: s.id, ID: in.ID, Text: in.Text}
-	return t
+func (t *turn) size() int {
+	if t.file != nil {
+		return len(t.Text) + t.file.Size()
+	}
+	return len(t.Text)
 }
+
+var turnPool = sync.Pool{New: func() any { return new(turn) }}
 
 // nextTurn begins the first of the turns that wait.
 func (s *Session) nextTurn(now time.Time) {
-	ts := s.turns
+	w := s.work
 	if s.hub.draining.Load() {
 		return
 	}
-	t := ts.waiting[0]
-	ts.waiting[0] = nil
-	if ts.waiting = ts.waiting[1:]; len(ts.waiting) == 0 {
-		ts.waiting = nil
+	t := w.waiting[0]
+	w.waiting[0] = nil
+	if w.waiting = w.waiting[1:]; len(w.waiting) == 0 {
+		w.waiting = nil
 	}
-	ts.bytes -= len(t.Text)
+	w.bytes -= t.size()
 	s.begins(t)
-	t.slot = true
+	t.asked = true
 	if s.hub.slots.take(s) {
 		s.ask()
 	}
@@ -153,7 +155,7 @@ func (s *Session) nextTurn(now time.Time) {
 
 // begins shows that a turn runs.
 func (s *Session) begins(t *turn) {
-	s.turns.running = t
+	s.work.running = t
 	s.pause = 0
 	s.hub.stats.turns.Add(1)
 	s.show(thinking)
@@ -163,14 +165,15 @@ func (s *Session) begins(t *turn) {
 // ask puts the running turn to the agent. The session holds a slot for it.
 func (s *Session) ask() {
 	var t *turn
-	if s.turns != nil {
-		t = s.turns.running
+	if s.work != nil {
+		t = s.work.running
 	}
-	if t == nil || !t.slot || t.ctx != nil || s.hub.draining.Load() {
+	if t == nil || !t.asked || t.ctx != nil || s.hub.draining.Load() {
 		s.hub.slots.release() // the turn that waited for the slot is no more
 		return
 	}
 	t.ctx, t.cancel = context.WithCancel(context.Background())
+	t.slot.Store(slotHeld)
 	go t.run()
 }
 
@@ -180,7 +183,7 @@ func (t *turn) run() {
 	e.turn = t
 	e.said.Text, e.err = t.answer()
 	t.cancel()
-	t.session.hub.slots.release()
+	t.slot.end(&t.session.hub.slots)
 	t.session.post(e, onTurn)
 }
 
@@ -214,71 +217,20 @@ func (t *turn) emit(ev agent.Event) {
 
 // answer takes what the agent said.
 func (s *Session) answer(e *event, now time.Time) {
-	if s.turns == nil || s.turns.running != e.turn {
-		return // the turn was taken away from the device
+	if s.work == nil || s.work.running != e.turn {
+		if e.kind == evTurnEnd {
+			e.turn.free() // it was taken away from the device
+		}
+		return
 	}
-	s.turns.said = append(s.turns.said, said{Event: e.said, end: e.kind == evTurnEnd, err: e.err})
+	s.work.said = append(s.work.said, said{Event: e.said, turn: e.turn, end: e.kind == evTurnEnd, err: e.err})
 	s.resume(now)
-}
-
-// resume tells the device what the agent said, as far as the device takes it.
-func (s *Session) resume(now time.Time) {
-	for ts := s.turns; ts != nil && len(ts.said) > 0 && s.room(); ts = s.turns {
-		what, t := &ts.said[0], ts.running
-		if !s.tell(what, now) {
-			return
-		}
-		end, err := what.end, what.err
-		copy(ts.said, ts.said[1:]) // few: an agent that is ahead of its device has to wait
-		ts.said[len(ts.said)-1] = said{}
-		ts.said = ts.said[:len(ts.said)-1]
-		if end {
-			s.endTurn(t, err, now)
-		} else {
-			<-t.room
-		}
-	}
-}
-
-// tell says one thing; it answers false when the device had no room for all of it.
-func (s *Session) tell(what *said, now time.Time) bool {
-	stream := &s.turns.stream
-	switch {
-	case what.Kind == agent.Delta:
-		stream.add(s, what.Text, now)
-		return true
-	case what.id == "":
-		stream.finish(s, now)
-	}
-	if what.Text == "" || what.err != nil {
-		return true
-	}
-	if what.id == "" {
-		what.id = s.hub.names.next()
-		what.total = countParts(what.Text, codec.DefaultChunkLimit)
-	}
-	for what.Text != "" {
-		if !s.room() {
-			return false
-		}
-		n := cut(what.Text, codec.DefaultChunkLimit)
-		s.sendMessage(&codec.Message{ID: what.id, Text: what.Text[:n], Index: what.told, Total: what.total, Final: n == len(what.Text)}, now)
-		what.Text = what.Text[n:]
-		what.told++
-	}
-	return true
-}
-
-// countParts is how many frames a text takes (chunk.total).
-func countParts(text string, limit int) (n int) {
-	for ; text != ""; n++ {
-		text = text[cut(text, limit):]
-	}
-	return n
 }
 
 // endTurn: the turn is over, and its reply is out (spec 7).
 func (s *Session) endTurn(t *turn, err error, now time.Time) {
+	w := s.work
+	s.dropCards(t)
 	if err != nil {
 		s.hub.stats.failed.Add(1)
 		s.sendError(&codec.ErrorFrame{Code: codec.InternalError, Message: "The agent could not answer this message.", ID: t.ID})
@@ -287,54 +239,85 @@ func (s *Session) endTurn(t *turn, err error, now time.Time) {
 		}
 	}
 	s.sendTyping(true)
-	ts, last := s.turns, t.last
-	ts.running = nil
+	last := t.last
+	w.running = nil
 	if err != nil || last == 0 {
 		s.show(idle)
 	}
-	*t = turn{}
-	turnPool.Put(t)
-	if len(ts.waiting) > 0 {
+	t.free()
+	if len(w.waiting) > 0 {
 		s.nextTurn(now)
-		return
-	}
-	s.turns = nil
-	*ts = turns{said: ts.said[:0]}
-	turnsPool.Put(ts)
-	if s.avatar != idle {
+	} else if s.avatar != idle {
 		s.pauseFrom(last, now)
 	}
 }
 
-// show tells a new connection that a turn runs, and what a streamed message says so far.
-func (ts *turns) show(s *Session, now time.Time) {
-	if ts.running == nil {
+// free ends the life of a turn that no goroutine has any more.
+func (t *turn) free() {
+	if t.file != nil {
+		t.file.Release()
+	}
+	*t = turn{}
+	turnPool.Put(t)
+}
+
+// showTurn tells a new connection that a turn runs, and what a streamed message says so far.
+func (s *Session) showTurn(now time.Time) {
+	if s.work.running == nil {
 		return
 	}
-	ts.running.spoke = false
+	s.work.running.spoke = false
 	s.show(thinking)
 	s.sendTyping(false)
-	ts.stream.show(s, now)
+	s.work.stream.show(s, now)
 }
 
-func (ts *turns) deadline(s *Session, now time.Time) {
-	if ts.stream.due != 0 && ts.stream.due <= s.hub.since(now) {
-		ts.stream.edit(s, now)
+// cancelTurns ends the running turn and lets those that wait go.
+func (s *Session) cancelTurns() {
+	w := s.work
+	for _, t := range w.waiting {
+		t.free()
+	}
+	w.waiting, w.bytes = nil, 0
+	if t := w.running; t != nil {
+		s.dropCards(t)
+		if t.cancel != nil {
+			t.cancel()
+		}
 	}
 }
 
-// cancel ends the running turn and lets those that wait go.
-func (ts *turns) cancel() {
-	if t := ts.running; t != nil && t.cancel != nil {
-		t.cancel()
+// slotState says whether a turn counts among the running ones; see slots. A turn that waits for a card does not.
+type slotState struct{ atomic.Int32 }
+
+const (
+	slotNone int32 = iota
+	slotHeld
+	slotEnded // the agent has returned: the turn never counts again
+)
+
+func (st *slotState) give(l *slots) {
+	if st.CompareAndSwap(slotHeld, slotNone) {
+		l.release()
 	}
-	ts.waiting = nil
+}
+
+func (st *slotState) retake(l *slots) {
+	if st.CompareAndSwap(slotNone, slotHeld) {
+		l.retake()
+	}
+}
+
+func (st *slotState) end(l *slots) {
+	if st.Swap(slotEnded) == slotHeld {
+		l.release()
+	}
 }
 
 // slots bounds how many turns run at a time over all devices. Sessions that find none wait in line.
 type slots struct {
 	mu      sync.Mutex
-	free    int
+	free    int // below 0: answers to cards brought more turns back than there are slots
 	running int
 	line    []*Session
 	quiet   []chan struct{} // closed when nothing runs
@@ -344,13 +327,21 @@ type slots struct {
 func (l *slots) take(s *Session) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.free == 0 {
+	if l.free <= 0 {
 		l.line = append(l.line, s)
 		return false
 	}
 	l.free--
 	l.running++
 	return true
+}
+
+// retake takes a slot for a turn that had one, be it one too many: its agent goes on at this moment.
+func (l *slots) retake() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.free--
+	l.running++
 }
 
 // leave takes s out of the line. If a slot is on its way to it already, ask gives that back.
@@ -366,7 +357,7 @@ func (l *slots) leave(s *Session) {
 func (l *slots) release() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if len(l.line) > 0 {
+	if len(l.line) > 0 && l.free >= 0 {
 		s := l.line[0]
 		l.line[0] = nil
 		l.line = l.line[1:]

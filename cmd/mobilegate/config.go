@@ -46,6 +46,12 @@ func (c *config) settings() []setting {
 			return nil
 		}},
 		{"MOBILE_HOME_DEVICE", "home-device", "device that deliveries without a target go to", text(&c.session.HomeDevice)},
+		{"MOBILE_DELIVER_LOOPBACK", "deliver-loopback", "off lets programs on this host deliver only with a deliver token, on is the default", func(v string) error {
+			var local string
+			err := oneOf(&local, "on", "off")(v)
+			c.session.RemoteOnly = local == "off"
+			return err
+		}},
 		{"MOBILE_AVATAR_URL", "avatar-url", "page of the avatar, told to every device", text(&c.session.AvatarURL)},
 		{"MOBILE_MAX_CONNECTIONS", "max-connections", "connections at a time (default what the descriptor limit allows)", number(&c.engine.MaxConnections, 1, 1<<24)},
 		{"MOBILE_PING_INTERVAL", "ping-interval", "silence before a device is pinged (default 50s; 0 never)", duration(&c.engine.PingInterval)},
