@@ -176,12 +176,12 @@ func (s *Session) ask() {
 
 // run is the goroutine of a turn: only turns that run have one.
 func (t *turn) run() {
-	e := newEvent(evTurnEnd)
+	s, e := t.session, newEvent(evTurnEnd)
 	e.turn = t
 	e.said.Text, e.err = t.answer()
 	t.cancel()
-	t.session.hub.slots.release()
-	t.session.post(e, onTurn)
+	s.post(e, onTurn) // t is the worker's from now on
+	s.hub.slots.release()
 }
 
 var errPanic = errors.New("the agent panicked")
