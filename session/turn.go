@@ -179,12 +179,15 @@ func (s *Session) ask() {
 
 // run is the goroutine of a turn: only turns that run have one.
 func (t *turn) run() {
-	e := newEvent(evTurnEnd)
+	s, e := t.session, newEvent(evTurnEnd)
 	e.turn = t
 	e.said.Text, e.err = t.answer()
 	t.cancel()
-	t.slot.end(&t.session.hub.slots)
-	t.session.post(e, onTurn)
+	held := t.slot.Swap(slotEnded) == slotHeld
+	s.post(e, onTurn) // t is the worker's from now on
+	if held {
+		s.hub.slots.release()
+	}
 }
 
 var errPanic = errors.New("the agent panicked")
@@ -305,12 +308,6 @@ func (st *slotState) give(l *slots) {
 func (st *slotState) retake(l *slots) {
 	if st.CompareAndSwap(slotNone, slotHeld) {
 		l.retake()
-	}
-}
-
-func (st *slotState) end(l *slots) {
-	if st.Swap(slotEnded) == slotHeld {
-		l.release()
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"os"
 	"strconv"
 	"strings"
@@ -34,12 +35,7 @@ type setting struct {
 func (c *config) settings() []setting {
 	return []setting{
 		{"MOBILE_AGENT", "agent", "who answers: echo (default echo)", oneOf(&c.agent, "echo")},
-		{"MOBILE_HOST", "host", "address to listen on (default 127.0.0.1; * for all)", func(v string) error {
-			if c.engine.Host = v; v == "*" {
-				c.engine.Host = ""
-			}
-			return nil
-		}},
+		{"MOBILE_HOST", "host", "address to listen on (default 127.0.0.1; * for all)", host(&c.engine.Host)},
 		{"MOBILE_PORT", "port", "port to listen on (default 8787; 0 takes a free one)", number(&c.engine.Port, 0, 65535)},
 		{"MOBILE_ALLOWED_DEVICES", "allowed-devices", "the only device ids that may connect, joined by commas (default all)", func(v string) error {
 			c.session.Access.Devices = items(v)
@@ -187,6 +183,21 @@ func (c *config) help(w io.Writer) {
 
 func text(to *string) func(string) error {
 	return func(v string) error {
+		*to = v
+		return nil
+	}
+}
+
+func host(to *string) func(string) error {
+	return func(v string) error {
+		v = strings.TrimSuffix(strings.TrimPrefix(v, "["), "]")
+		if v == "*" {
+			*to = ""
+			return nil
+		}
+		if ips, err := net.LookupIP(v); err != nil || len(ips) == 0 {
+			return errors.New("must be an address or the name of one, or * for all addresses")
+		}
 		*to = v
 		return nil
 	}
