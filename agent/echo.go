@@ -34,22 +34,30 @@ var commands = []command{
 	{"/long", "N: a reply of exactly N characters, at most 200000", long},
 	{"/sleep", "SECONDS TEXT: TEXT after a while, at most 3600 seconds", sleep},
 	{"/fail", "the turn fails", fail},
-	{"/approve", "COMMAND: " + errNoCards.Error(), noCards},
-	{"/confirm", "TEXT: " + errNoCards.Error(), noCards},
-	{"/ask", "QUESTION | A | B: " + errNoCards.Error(), noCards},
-	{"/ttl", "SECONDS before one of these three: " + errNoCards.Error(), noCards},
-	{"/send", "KIND BYTES: " + errNoFiles.Error(), noFiles},
+	{"/approve", "COMMAND: asks whether COMMAND may run", show(approve)},
+	{"/confirm", "TEXT: asks for a confirmation of TEXT", show(confirm)},
+	{"/ask", "QUESTION | A | B: lets you choose, or write an answer of your own", show(clarify)},
+	{"/ttl", "SECONDS before one of these three: the card lives that long, at most 86400 seconds", ttl},
+	{"/send", "KIND BYTES: a file (" + strings.Join(kinds(), ", ") + "), at most 8388608 bytes, 1024 if you give no number", send},
 }
 
 var (
 	errArguments = errors.New("bad arguments")
 	errFail      = errors.New("the turn was told to fail")
-	errNoCards   = errors.New("this gateway does not offer cards yet")
-	errNoFiles   = errors.New("this gateway does not offer files yet")
 )
 
-// Ask implements Agent: t.Text comes back, white space included, unless it begins with a command.
+// Instant implements the interface of that name: a text that is no command comes back at once.
+func (Echo) Instant(t *Turn) (string, bool) {
+	name, _ := word(t.Text)
+	return t.Text, t.File == nil && !strings.HasPrefix(name, "/")
+}
+
+// Ask implements Agent: t.Text comes back, white space included, unless it begins with a command. A file comes back
+// whatever stands beside it.
 func (Echo) Ask(ctx context.Context, t *Turn, emit func(Event)) (string, error) {
+	if t.File != nil {
+		return giveBack(t, emit)
+	}
 	name, args := word(t.Text)
 	if !strings.HasPrefix(name, "/") {
 		return t.Text, nil
@@ -117,10 +125,6 @@ func sleep(ctx context.Context, args string, _ func(Event)) (string, error) {
 }
 
 func fail(context.Context, string, func(Event)) (string, error) { return "", errFail }
-
-func noCards(context.Context, string, func(Event)) (string, error) { return "", errNoCards }
-
-func noFiles(context.Context, string, func(Event)) (string, error) { return "", errNoFiles }
 
 func long(_ context.Context, args string, _ func(Event)) (string, error) {
 	number, rest := word(args)

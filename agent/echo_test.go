@@ -49,7 +49,11 @@ func TestEchoFails(t *testing.T) {
 		"/long", "/long 0", "/long -1", "/long +1", "/long 200001", "/long 99999999999999999999", "/long x", "/long 1.0", "/long 1 1",
 		"/sleep", "/sleep 1", "/sleep 1 ", "/sleep x y", "/sleep -1 x", "/sleep 3600.1 x", "/sleep 1m x", "/sleep 1h1 x", "/sleep . x",
 		"/sleep NaN x", "/sleep Inf x", "/sleep 1e3 x", "/sleep 99999999999999999999 x",
-		"/approve ls", "/confirm sure?", "/ask Which? | a", "/ttl 2 /approve ls", "/send image",
+		"/approve", "/confirm \n", "/ask", "/ask Which?", "/ask | a", "/ask Which? |", "/ask Which? | a | | b",
+		"/ttl", "/ttl 2", "/ttl 2 /approve", "/ttl 2 /ask Which?", "/ttl 0 /approve ls", "/ttl 1.5 /approve ls", "/ttl -1 /approve ls",
+		"/ttl 86401 /approve ls", "/ttl 99999999999999999999 /approve ls", "/ttl 2 /sleep 1 x", "/ttl 2 /ttl 2 /approve ls", "/ttl /approve ls",
+		"/send", "/send hologram", "/send audio", "/send Image", "/send image 0", "/send image -1", "/send image 8388609",
+		"/send image 99999999999999999999", "/send image x", "/send image 1 1", "/send 1024",
 	} {
 		reply, events, err := ask(t.Context(), text)
 		require.Error(t, err, "%q", text)
@@ -58,14 +62,14 @@ func TestEchoFails(t *testing.T) {
 		_, arg := word(text)
 		require.False(t, arg != "" && strings.Contains(err.Error(), arg), "%q holds what the device sent", err)
 	}
-	_, _, err := ask(t.Context(), "/send image")
-	require.EqualError(t, err, "echo /send: this gateway does not offer files yet")
+	_, _, err := ask(t.Context(), "/send image none")
+	require.EqualError(t, err, "echo /send: bad arguments")
 }
 
 func TestEchoHelp(t *testing.T) {
 	reply, _, err := ask(t.Context(), "/help")
 	require.NoError(t, err)
-	require.Regexp(t, regexp.MustCompile(`(?s)/stream.*/long.*/sleep.*/fail.*/approve.*/confirm.*/ask.*/send`), reply)
+	require.Regexp(t, regexp.MustCompile(`(?s)/stream.*/long.*/sleep.*/fail.*/approve.*/confirm.*/ask.*/ttl.*/send.*animation`), reply)
 	lines := strings.Split(reply, "\n")
 	require.Len(t, lines, len(commands)+1)
 	for i, c := range commands {
@@ -153,6 +157,24 @@ func TestEchoLong(t *testing.T) {
 		for r := []rune(text); len(r) >= every; r = r[every:] {
 			require.Regexp(t, re, string(r[:every]))
 		}
+	}
+}
+
+func TestEchoInstant(t *testing.T) {
+	for text, want := range map[string]bool{"hi": true, " \n hi ": true, "a /help": true, "/": false, "/unknown": false} {
+		reply, ok := Echo{}.Instant(&Turn{Text: text})
+		require.Equal(t, want, ok, "%q", text)
+		if ok {
+			require.Equal(t, text, reply)
+		}
+	}
+	for _, c := range commands {
+		_, ok := Echo{}.Instant(&Turn{Text: "\n" + c.name + " 1 x"})
+		require.False(t, ok, c.name)
+	}
+	for _, caption := range []string{"", "hi"} {
+		_, ok := Echo{}.Instant(&Turn{Text: caption, File: &File{}})
+		require.False(t, ok, "with a file")
 	}
 }
 

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"encoding/binary"
+	"sync/atomic"
 
 	"github.com/gobwas/ws"
 	"github.com/valyala/bytebufferpool"
@@ -28,7 +29,35 @@ func PutBuffer(b *Buffer) { put(&replies, b) }
 func getMessage() *Buffer { return taken(messages.Get()) }
 
 // PutMessage ends the life of a Buffer that came through Peer.Message or Handler.Hello.
-func PutMessage(b *Buffer) { put(&messages, b) }
+func PutMessage(b *Buffer) {
+	if n := cap(b.B); n > maxPooled {
+		large.Add(-int64(n))
+	}
+	put(&messages, b)
+}
+
+// large is the capacity of all messages, in part or whole, that no pool keeps: Config.MaxInbound bounds it.
+var large atomic.Int64
+
+// grow makes room for n bytes more in a message of which so many more are announced: twice what is there, so that copying
+// stays cheap, but never ahead of what was received, whatever was announced. It answers false when that is more than all
+// messages together may have.
+func grow(b *Buffer, n int, announced int64, limit int64) bool {
+	old := cap(b.B)
+	size := min(max(2*old, len(b.B)+n, 512), len(b.B)+n+int(announced))
+	if size > maxPooled {
+		more := int64(size)
+		if old > maxPooled {
+			more -= int64(old)
+		}
+		if large.Add(more) > limit {
+			large.Add(-more)
+			return false
+		}
+	}
+	b.B = append(make([]byte, 0, size), b.B...)
+	return true
+}
 
 func put(pool *bytebufferpool.Pool, b *Buffer) {
 	given(b)

@@ -82,10 +82,16 @@ func (c *conn) Send(b *Buffer) {
 		return
 	}
 	c.write(b)
-	full := c.out != nil && c.out.size > c.srv.cfg.MaxPending
+	waits := 0
+	if c.out != nil {
+		waits = c.out.size
+	}
 	c.mu.Unlock()
-	if full {
+	switch {
+	case waits > c.srv.cfg.MaxPending:
 		c.fail(ErrSlowConsumer)
+	case waits > 0 && c.srv.waiting.Load() > c.srv.cfg.MaxOutbound:
+		c.fail(ErrOverloaded)
 	}
 }
 
@@ -193,11 +199,16 @@ func (c *conn) closedBy(err error) {
 	if c.out != nil {
 		c.srv.drainer.forget(c)
 		c.out.release()
+		c.srv.waiting.Add(-int64(c.out.size))
 		c.out = nil
 	}
 	c.mu.Unlock()
 	c.srv.wheel.Stop(c)
+	if c.marked(proxied) {
+		c.srv.origins.take(c)
+	}
 	if c.in != nil {
+		c.discharge()
 		c.in.release()
 		c.in = nil
 	}

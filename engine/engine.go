@@ -9,6 +9,7 @@ package engine
 import (
 	"errors"
 	"log/slog"
+	"net/netip"
 	"time"
 )
 
@@ -30,6 +31,9 @@ type Conn interface {
 	// Local tells whether the connection comes from this host: a loopback peer whose request had none of the headers that
 	// a proxy leaves, and whose socket belongs to the gateway's own user.
 	Local() bool
+	// Origin is the client's address, to count by: that of the peer, or what a trusted proxy said it is. It is not valid
+	// when many clients may stand behind one address: a proxy that is not configured as trusted. It may be asked once.
+	Origin() netip.Addr
 	// Probe sends a WebSocket ping, and drops the connection as dead when nothing came for ProbeTimeout.
 	Probe()
 }
@@ -63,7 +67,7 @@ var (
 	ErrNoHello      = errors.New("no first message in time")                         // *
 	ErrSlowSender   = errors.New("a message gains too little")                       // *
 	ErrSlowConsumer = errors.New("the device does not take what was sent")           // *
-	ErrOverloaded   = errors.New("more was sent before the hello was decided")       // *
+	ErrOverloaded   = errors.New("more is sent, or waits, than there is memory for") // *
 	ErrGoingAway    = errors.New("the server is stopping")                           // *
 	ErrViolation    = errors.New("a violation of RFC 6455")                          // close 1002 or 1007
 	ErrClosedByPeer = errors.New("closed by the device")                             // its own close code
@@ -89,17 +93,21 @@ const (
 
 // Config is what a Server needs. Zero values mean the default that stands behind each field.
 type Config struct {
-	Host           string        // name or address; "" listens on all addresses, IPv4 and IPv6
-	Port           int           // 0: the system chooses, see Server.Port
-	Path           string        // of the upgrade; /ws
-	Loops          int           // event loops; 1
-	MaxConnections int           // what the limit on descriptors allows, see MaxConnections
-	MaxMessage     int           // bytes of one message; 16 MiB
-	MaxHello       int           // bytes of the first message; 64 KiB
-	HelloTimeout   time.Duration // from the upgrade to the first message; 15 s
-	PingInterval   time.Duration // silence before a ping, less a jitter of up to a tenth; 0 sends none
-	MaxPending     int           // bytes that may wait for one device; 8 MiB
-	Log            *slog.Logger  // slog.Default
+	Host           string         // name or address; "" listens on all addresses, IPv4 and IPv6
+	Port           int            // 0: the system chooses, see Server.Port
+	Path           string         // of the upgrade; /ws
+	Loops          int            // event loops; 1
+	MaxConnections int            // what the limit on descriptors allows, see MaxConnections
+	MaxMessage     int            // bytes of one message; 16 MiB
+	MaxHello       int            // bytes of the first message; 64 KiB
+	HelloTimeout   time.Duration  // from the upgrade to the first message; 15 s
+	PingInterval   time.Duration  // silence before a ping, less a jitter of up to a tenth; 0 sends none
+	MaxPending     int            // bytes that may wait for one device; 2 MiB
+	MaxInbound     int64          // bytes of messages over 64 KiB, in part or whole, of all devices; 256 MiB
+	MaxOutbound    int64          // bytes that wait for all devices; 256 MiB
+	MaxStrangers   int64          // bytes of requests and first messages that are half received; 32 MiB
+	TrustedProxies []netip.Prefix // peers whose X-Forwarded-For counts
+	Log            *slog.Logger   // slog.Default
 	Now            func() time.Time
 }
 
@@ -120,7 +128,16 @@ func (c *Config) fill() {
 		c.HelloTimeout = 15 * time.Second
 	}
 	if c.MaxPending == 0 {
-		c.MaxPending = 8 << 20
+		c.MaxPending = 2 << 20
+	}
+	if c.MaxInbound == 0 {
+		c.MaxInbound = 256 << 20
+	}
+	if c.MaxOutbound == 0 {
+		c.MaxOutbound = 256 << 20
+	}
+	if c.MaxStrangers == 0 {
+		c.MaxStrangers = 32 << 20
 	}
 	if c.Log == nil {
 		c.Log = slog.Default()

@@ -25,6 +25,8 @@ type inbound struct {
 	held  *Buffer // raw bytes that came while the hello was decided
 	pongs *Buffer // answers to the pings of this read
 
+	charged int // bytes of Config.MaxStrangers that this takes
+
 	since  time.Time // when gained was last looked at; zero: not yet
 	gained int       // bytes of the message that came since then
 }
@@ -75,6 +77,7 @@ func (c *conn) traffic(b []byte, now time.Time) {
 func (c *conn) settle(now time.Time) {
 	in := c.in
 	if in.atRest() || c.phase.Load() >= closing {
+		c.discharge()
 		in.release()
 		c.in = nil
 		if c.marked(partial) {
@@ -123,12 +126,13 @@ func (c *conn) hold(b []byte) {
 	if c.in.held == nil {
 		c.in.held = getMessage()
 	}
-	if len(c.in.held.B)+len(b) > maxHeld {
+	held := c.in.held
+	if len(held.B)+len(b) > maxHeld || cap(held.B)-len(held.B) < len(b) && !grow(held, len(b), 0, c.srv.cfg.MaxInbound) {
 		c.answerPings()
 		c.fail(ErrOverloaded)
 		return
 	}
-	c.in.held.B = append(c.in.held.B, b...)
+	held.B = append(held.B, b...)
 }
 
 // step takes one piece of b: the rest of a header, or payload as far as it reaches. It says how many bytes that were.
@@ -145,7 +149,9 @@ func (c *conn) step(b []byte) (n int, err error) {
 		return n, c.finish()
 	}
 	n = int(min(in.left, int64(len(b))))
-	in.payload(b[:n])
+	if err = c.payload(b[:n]); err != nil {
+		return n, err
+	}
 	if in.left > 0 {
 		return n, nil
 	}
@@ -254,24 +260,46 @@ func (c *conn) begin() error {
 }
 
 // payload appends p to what it belongs to and unmasks it there: the only copy of a message's bytes.
-func (in *inbound) payload(p []byte) {
+func (c *conn) payload(p []byte) error {
+	in := c.in
 	offset := int(in.frame.Length - in.left)
 	in.left -= int64(len(p))
 	if in.frame.OpCode.IsControl() {
 		ws.Cipher(in.control[offset:offset+copy(in.control[offset:], p)], in.frame.Mask, offset)
-		return
+		return nil
 	}
 	m := in.message
-	if room := cap(m.B) - len(m.B); room < len(p) {
-		// Twice what is there, so that copying stays cheap, but never more than the bytes that were announced: and
-		// never ahead of what was received, whatever was announced.
-		size := min(max(2*cap(m.B), len(m.B)+len(p), 512), len(m.B)+len(p)+int(in.left))
-		m.B = append(make([]byte, 0, size), m.B...)
+	if cap(m.B)-len(m.B) < len(p) {
+		if !grow(m, len(p), in.left, c.srv.cfg.MaxInbound) || !c.charge(cap(m.B)) {
+			return ErrOverloaded
+		}
 	}
 	at := len(m.B)
 	m.B = append(m.B, p...)
 	ws.Cipher(m.B[at:], in.frame.Mask, offset)
 	in.gained += len(p)
+	return nil
+}
+
+// charge counts what a connection that is nobody's yet holds in memory; false when all of those hold too much.
+func (c *conn) charge(size int) bool {
+	if c.phase.Load() >= admitted {
+		return true
+	}
+	more := int64(size - c.in.charged)
+	if c.srv.strangers.Add(more) > c.srv.cfg.MaxStrangers {
+		c.srv.strangers.Add(-more)
+		return false
+	}
+	c.in.charged = size
+	return true
+}
+
+func (c *conn) discharge() {
+	if c.in.charged != 0 {
+		c.srv.strangers.Add(-int64(c.in.charged))
+		c.in.charged = 0
+	}
 }
 
 // finish is called when a frame is whole.
@@ -295,6 +323,7 @@ func (c *conn) finish() error {
 	}
 	m, op := in.message, in.op
 	in.message, in.op, in.since = nil, 0, time.Time{}
+	c.discharge()
 	if op == ws.OpText && !utf8.Valid(m.B) {
 		PutMessage(m)
 		return ErrNotUTF8
@@ -360,7 +389,7 @@ func checkClose(code ws.StatusCode, reason []byte) error {
 func (c *conn) violation(err error) {
 	c.answerPings()
 	switch err {
-	case ErrTooBig, ErrNotUTF8:
+	case ErrTooBig, ErrNotUTF8, ErrOverloaded:
 		c.fail(err)
 	case ws.ErrProtocolInvalidUTF8:
 		c.end(badReason, ErrViolation)

@@ -28,6 +28,7 @@ func (c *conn) write(b *Buffer) {
 	if c.out != nil {
 		c.out.waiting = append(c.out.waiting, b)
 		c.out.size += len(b.B)
+		c.srv.waiting.Add(int64(len(b.B)))
 		return
 	}
 	n, err := writeSome(c.sock.Fd(), b.B)
@@ -42,6 +43,7 @@ func (c *conn) write(b *Buffer) {
 	}
 	now := c.srv.cfg.Now()
 	c.out = &outbound{waiting: []*Buffer{b}, written: n, size: len(b.B) - n, moved: now}
+	c.srv.waiting.Add(int64(c.out.size))
 	c.srv.wheel.SetEarlier(c, now.Add(StallTimeout))
 	if c.srv.drainer.watch(c) != nil {
 		c.drop()
@@ -79,6 +81,7 @@ func (c *conn) drain() {
 		o.size -= n
 		if err != nil {
 			if err != unix.EAGAIN {
+				c.srv.waiting.Add(int64(o.size - before))
 				c.mu.Unlock()
 				c.drop()
 				return
@@ -89,6 +92,7 @@ func (c *conn) drain() {
 		o.waiting[0] = nil
 		o.waiting, o.written = o.waiting[1:], 0
 	}
+	c.srv.waiting.Add(int64(o.size - before))
 	if o.size < before {
 		o.moved = c.srv.cfg.Now()
 		c.alive(o.moved)

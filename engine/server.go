@@ -29,6 +29,9 @@ type Server struct {
 	addrs   []string // of the listeners, in gnet's spelling
 
 	goingAway *Farewell // of handler
+	origins   origins
+	strangers atomic.Int64 // bytes that connections which are nobody's hold
+	waiting   atomic.Int64 // bytes that devices have not taken
 	port      int
 
 	engine   gnet.Engine
@@ -46,11 +49,14 @@ type Server struct {
 // New makes a Server whose strangers are handler's. Nothing runs before Start.
 func New(cfg Config, handler Handler) *Server {
 	cfg.fill()
-	return &Server{cfg: cfg, handler: handler, goingAway: handler.Farewell(ErrGoingAway, true), booted: make(chan error, 1), ended: make(chan struct{})}
+	return &Server{cfg: cfg, origins: origins{trusted: cfg.TrustedProxies}, handler: handler, goingAway: handler.Farewell(ErrGoingAway, true), booted: make(chan error, 1), ended: make(chan struct{})}
 }
 
 // tick is the grain of the engine's deadlines, the shortest of which is 3 s.
 const tick = 250 * time.Millisecond
+
+// userTimeout is how long TCP itself waits for a sign of life.
+const userTimeout = 120 * time.Second
 
 // Start opens the listeners and returns when they accept, or with the plain reason why they do not.
 func (s *Server) Start() error {
@@ -77,6 +83,7 @@ func (s *Server) Start() error {
 			gnet.WithNumEventLoop(s.cfg.Loops),
 			gnet.WithReusePort(true), // each loop accepts for itself, and sees whether there is room before the next: see OnOpen
 			gnet.WithReuseAddr(true), // else a restart fails while sockets are in TIME_WAIT
+			gnet.WithTCPKeepAlive(userTimeout),
 			gnet.WithReadBufferCap(64<<10),
 			gnet.WithWriteBufferCap(1<<10), // never written to: see conn.write
 			gnet.WithLogger(reactorLog{s.cfg.Log}))
@@ -186,6 +193,8 @@ func (s *Server) OnOpen(sock gnet.Conn) ([]byte, gnet.Action) {
 	}
 	c.lastLife.Store(s.seconds(now))
 	sock.SetContext(c)
+	// A second net below the pings: unacknowledged bytes end the connection, not only after a quarter of an hour.
+	unix.SetsockoptInt(sock.Fd(), unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT, int(userTimeout/time.Millisecond))
 	if n > int64(s.cfg.MaxConnections+maxRefused) {
 		s.refused.Add(1)
 		return nil, gnet.Close // no descriptor left to say 503 on

@@ -58,6 +58,11 @@ func (c *conn) request(b []byte, now time.Time) (rest []byte) {
 		case c.in.message == nil:
 			c.in.message = getMessage()
 			c.in.message.B = append(c.in.message.B, b...)
+			fallthrough
+		default:
+			if !c.charge(cap(c.in.message.B)) {
+				c.refuse(http.StatusServiceUnavailable)
+			}
 		}
 		return nil
 	}
@@ -65,6 +70,7 @@ func (c *conn) request(b []byte, now time.Time) (rest []byte) {
 	c.route(block[:end], now)
 	if m := c.in.message; m != nil {
 		c.in.message = nil
+		c.discharge()
 		PutMessage(m)
 	}
 	return b[end-before:]
@@ -74,9 +80,10 @@ func (c *conn) request(b []byte, now time.Time) (rest []byte) {
 func (c *conn) route(block []byte, now time.Time) {
 	line, headers, _ := bytes.Cut(block, []byte("\r\n"))
 	r, ok := parseRequestLine(line)
-	key, forwarded, wellFormed := checkHeaders(headers[:len(headers)-2])
-	if forwarded {
+	key, via, wellFormed := checkHeaders(headers[:len(headers)-2])
+	if via.proxy {
 		c.mark(proxied)
+		c.srv.origins.note(c, via.chain)
 	}
 	path, _, _ := bytes.Cut(r.target, []byte("?"))
 	get, head := string(r.method) == http.MethodGet, string(r.method) == http.MethodHead
@@ -194,41 +201,48 @@ func parseRequestLine(line []byte) (r requestLine, ok bool) {
 }
 
 // checkHeaders tells whether every line is a header as RFC 9112, 5 writes it, with one Host at most. It finds the WebSocket
-// key, and whether a proxy passed the request on.
-func checkHeaders(block []byte) (key []byte, forwarded, ok bool) {
+// key, and what proxies left.
+func checkHeaders(block []byte) (key []byte, via passage, ok bool) {
 	hosts := 0
 	for len(block) > 0 {
 		var line []byte
 		line, block, _ = bytes.Cut(block, []byte("\r\n"))
 		name, value, found := bytes.Cut(line, []byte(":"))
 		if !found || !isToken(name) {
-			return nil, false, false
+			return nil, via, false
 		}
 		value = bytes.Trim(value, " \t")
 		for _, b := range value {
 			if b < ' ' && b != '\t' || b == 0x7F {
-				return nil, false, false
+				return nil, via, false
 			}
 		}
 		switch {
-		case strings.EqualFold(string(name), "Sec-WebSocket-Key"):
+		case is(name, "Sec-WebSocket-Key"):
 			key = value
-		case strings.EqualFold(string(name), "Host"):
+		case is(name, "Host"):
 			hosts++
+		case is(name, "X-Forwarded-For"):
+			via.proxy, via.chain = true, append(via.chain, value)
 		case ofProxy(name):
-			forwarded = true
+			via.proxy = true
 		}
 	}
-	return key, forwarded, hosts <= 1
+	return key, via, hosts <= 1
+}
+
+func is(name []byte, header string) bool {
+	return len(name) == len(header) && strings.EqualFold(string(name), header)
 }
 
 // ofProxy tells whether a header is one that a proxy leaves (spec 9).
 func ofProxy(name []byte) bool {
-	if len(name) > len("X-Forwarded-") && strings.EqualFold(string(name[:len("X-Forwarded-")]), "X-Forwarded-") {
+	const family = "X-Forwarded-"
+	if len(name) > len(family) && is(name[:len(family)], family) {
 		return true
 	}
 	for _, known := range [...]string{"Forwarded", "Via", "X-Real-IP", "X-Client-IP", "True-Client-IP", "CF-Connecting-IP"} {
-		if strings.EqualFold(string(name), known) {
+		if is(name, known) {
 			return true
 		}
 	}

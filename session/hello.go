@@ -19,7 +19,15 @@ const (
 // session is decided here, the rest in the session's own order.
 func (h *Hub) Hello(c engine.Conn, b *engine.Buffer) {
 	in := ins.Get().(*codec.In)
-	if refused := h.welcome(c, b, in); refused != nil {
+	second := h.second(h.cfg.Now())
+	from := h.addresses.get(c.Origin(), second)
+	refused := h.farewells.overloaded // 1013: the application comes again, which after 1008 it would not
+	if h.cfg.QuotaOff || !from.barred(h.quota.FailedHellosAMinute, second) {
+		refused = h.welcome(c, b, in, from)
+	}
+	if refused != nil {
+		from.failedHello(h.quota.FailedHellosAMinute, second)
+		h.addresses.put(from)
 		h.stats.refused.Add(1)
 		c.Close(refused)
 	}
@@ -29,7 +37,7 @@ func (h *Hub) Hello(c engine.Conn, b *engine.Buffer) {
 }
 
 // welcome answers with the words of a refusal, or nil when the hello went to the device's session.
-func (h *Hub) welcome(c engine.Conn, b *engine.Buffer, in *codec.In) *engine.Farewell {
+func (h *Hub) welcome(c engine.Conn, b *engine.Buffer, in *codec.In, from *share) *engine.Farewell {
 	fault := codec.Decode(b.B, in)
 	switch {
 	case fault != nil && (in.Kind == codec.Hello || in.Kind == codec.Unknown):
@@ -48,14 +56,11 @@ func (h *Hub) welcome(c engine.Conn, b *engine.Buffer, in *codec.In) *engine.Far
 		return h.farewells.refused[refused]
 	}
 	e := newEvent(evHello)
-	e.conn, e.owner, e.deliver, e.name = c, g.owner, g.deliver, device
+	e.conn, e.owner, e.deliver, e.address, e.name = c, g.owner, g.deliver, from, device
 	if in.Device.Name != "" {
 		e.name = strings.Clone(in.Device.Name)
 	}
-	if !h.deliverHello(device, e) {
-		e.free()
-		return h.farewells.overloaded
-	}
+	h.deliverHello(device, e)
 	return nil
 }
 
@@ -79,15 +84,14 @@ func (s *Session) hello(e *event, now time.Time) {
 		}
 	case s.owner != e.owner:
 		if w := s.toDo(); w.suitor != nil || s.conn.Silence(now) <= silentLink {
-			s.hub.stats.refused.Add(1)
-			e.conn.Close(s.hub.farewells.online)
+			s.refuse(e, s.hub.farewells.online)
 			return
 		}
 		s.court(e, now)
 		return
 	default:
 		if s.tooManyTakeOvers(now) {
-			e.conn.Close(s.hub.farewells.overloaded)
+			s.refuse(e, s.hub.farewells.overloaded)
 			return
 		}
 		old := s.conn
@@ -96,7 +100,15 @@ func (s *Session) hello(e *event, now time.Time) {
 		old.Close(s.hub.farewells.replaced)
 	}
 	s.owner, s.mayDeliver = e.owner, e.deliver
-	s.attach(e.conn, e.name, now)
+	s.attach(e, now)
+}
+
+// refuse turns a newcomer away.
+func (s *Session) refuse(e *event, f *engine.Farewell) {
+	s.hub.stats.refused.Add(1)
+	e.address.failedHello(s.hub.quota.FailedHellosAMinute, s.hub.second(s.hub.cfg.Now()))
+	s.hub.addresses.put(e.address)
+	e.conn.Close(f)
 }
 
 // tooManyTakeOvers counts take-overs from links that were alive (spec 1): two instances of one device would else throw each
@@ -105,13 +117,13 @@ func (s *Session) tooManyTakeOvers(now time.Time) bool {
 	if s.hub.cfg.QuotaOff || s.conn.Silence(now) > silentLink {
 		return false
 	}
-	return s.remember(now).takeOvers.over(takeOvers, takeOverWindow, s.hub.second(now))
+	return s.remember(now).takeOvers.over(uint16(s.hub.quota.TakeOversAMinute), minute, s.hub.second(now))
 }
 
 // court keeps a hello until it is known whether the silent link of the device's present owner is dead.
 func (s *Session) court(e *event, now time.Time) {
 	waits := newEvent(evHello)
-	waits.conn, waits.owner, waits.deliver, waits.name = e.conn, e.owner, e.deliver, e.name
+	waits.conn, waits.owner, waits.deliver, waits.address, waits.name = e.conn, e.owner, e.deliver, e.address, e.name
 	s.toDo().suitor = waits
 	s.conn.Probe()
 	s.hub.wheel.SetEarlier(s, now.Add(suitorLook))
@@ -128,15 +140,16 @@ func (s *Session) judge(now time.Time) {
 	e.free()
 }
 
-// attach makes c the connection of the device: ready, then what is going on (spec 4).
-func (s *Session) attach(c engine.Conn, name string, now time.Time) {
-	if !c.Admit(s) {
+// attach makes the newcomer the connection of the device: ready, then what is going on (spec 4).
+func (s *Session) attach(e *event, now time.Time) {
+	if !e.conn.Admit(s) {
+		s.hub.addresses.put(e.address)
 		return
 	}
-	s.conn = c
-	s.avatar, s.pause = idle, 0 // what was shown to nobody, or to the last connection
+	s.conn, s.address = e.conn, e.address
+	s.state, s.told, s.pause = state{}, state{}, 0 // what was shown to nobody, or to the last connection
 	s.hub.online(s)
-	s.sendReady(name)
+	s.sendReady(e.name)
 	if s.work != nil {
 		s.showCards(now)
 		s.showTurn(now)
@@ -150,11 +163,13 @@ func (s *Session) attach(c engine.Conn, name string, now time.Time) {
 // leave: the connection is no longer the device's. What it was shown is over, its turns go on.
 func (s *Session) leave() {
 	s.conn = nil
+	s.hub.addresses.put(s.address)
+	s.address = nil
 	if s.out != nil {
 		engine.PutBuffer(s.out)
 		s.out = nil
 	}
-	s.avatar, s.pause = idle, 0
+	s.state, s.told, s.pause = state{}, state{}, 0
 	if w := s.work; w != nil {
 		w.uploads.Free() // a disconnect and a take-over alike (spec 4)
 		if w.mid = false; len(w.said) > 0 && w.said[0].file != nil {

@@ -29,6 +29,7 @@ type Config struct {
 	AvatarURL  string      // ready.avatar_url
 	HomeDevice string      // target of a delivery that names none (spec 9)
 	RemoteOnly bool        // a connection from this host needs a deliver token too, to deliver (spec 9)
+	Quota      *Quota      // DefaultQuota
 	QuotaOff   bool        // switches rates off, never a bound on memory
 	Workers    int         // session logic that is too much for an event loop; GOMAXPROCS
 	MaxTurns   int         // turns that run at a time, over all devices; 10 000
@@ -51,6 +52,9 @@ type Hub struct {
 	names     messageNames
 	cards     cardOwners
 	budget    *media.Budget
+	quota     *Quota
+	tokens    []share // by owner
+	addresses shares
 	stop      context.CancelFunc
 	timer     sync.WaitGroup
 	draining  atomic.Bool
@@ -92,6 +96,9 @@ func New(cfg Config) (*Hub, error) {
 	if cfg.MaxOffline == 0 {
 		cfg.MaxOffline = 100_000
 	}
+	if cfg.Quota == nil {
+		cfg.Quota = &DefaultQuota
+	}
 	if cfg.MaxFiles == 0 {
 		cfg.MaxFiles = 512 << 20
 	}
@@ -107,6 +114,7 @@ func New(cfg Config) (*Hub, error) {
 	}
 	h := &Hub{cfg: cfg, access: a, farewells: newFarewells(), start: cfg.Now(), seed: maphash.MakeSeed()}
 	h.instant, _ = cfg.Agent.(agent.Instant)
+	h.quota, h.tokens = cfg.Quota, make([]share, len(cfg.Access.Tokens))
 	h.budget = media.NewBudget(cfg.MaxFiles)
 	h.names.init()
 	h.away.places = map[*Session]*list.Element{}
@@ -198,7 +206,7 @@ func (h *Hub) find(device string) *Session {
 
 // deliverHello posts a hello to the session of the device, which is made if there is none. The event is put into the inbox
 // under the registry's lock, so that a session that ends at this moment either sees it or is not found any more.
-func (h *Hub) deliverHello(device string, e *event) bool {
+func (h *Hub) deliverHello(device string, e *event) {
 	sh := h.shard(device)
 	sh.mu.Lock()
 	s := sh.devices[device]
@@ -209,12 +217,11 @@ func (h *Hub) deliverHello(device string, e *event) bool {
 	if e.name == device {
 		e.name = s.id
 	}
-	start, full := s.inbox.put(e)
+	start, _ := s.inbox.put(e) // only frames find it full
 	sh.mu.Unlock()
 	if start {
 		s.run(onLoop)
 	}
-	return !full
 }
 
 // forget takes a session out of the registry, unless a hello has just found it.

@@ -39,7 +39,8 @@ type event struct {
 	said  agent.Event
 	err   error
 
-	deliver  bool // conn said hello with a deliver token
+	deliver  bool   // conn said hello with a deliver token
+	address  *share // of conn
 	card     *card
 	delivery *delivery
 	fault    *codec.Fault

@@ -2,38 +2,62 @@ package session
 
 import "time"
 
-// Rates of one device. A burst as agreed in spec 10 is always taken; what they allow in the long run no person meets.
-const (
-	burstFrames    = 4000
-	burstBytes     = 32 << 20
-	framesASecond  = 50
-	bytesASecond   = 2 << 20
-	errorsASecond  = 20 // more close the connection (spec 2)
-	takeOvers      = 5  // more within takeOverWindow are refused (spec 1)
-	takeOverWindow = 60 // seconds
-)
+// Quota are the rates at which devices may send, and what a burst may be on top; all of them by default in DefaultQuota.
+// A device, all devices of one token, and all of one client address are counted apart: device ids are the clients' to choose.
+type Quota struct {
+	Device, Token, Address Rate
+	ErrorsASecond          int // of one device; more close its connection (spec 2)
+	TakeOversAMinute       int // of links that were alive; more are refused (spec 1)
+	FailedHellosAMinute    int // of one client address; more are refused without a look
+}
+
+// Rate is how much may come in the long run, and at once.
+type Rate struct {
+	FramesASecond, BytesASecond int
+	BurstFrames, BurstBytes     int
+}
+
+// DefaultQuota is met by no person and by every runaway loop. The burst of a device is agreed in spec 10.
+var DefaultQuota = Quota{
+	Device:              Rate{FramesASecond: 50, BytesASecond: 2 << 20, BurstFrames: 4000, BurstBytes: 32 << 20},
+	Token:               Rate{FramesASecond: 200_000, BytesASecond: 1 << 30, BurstFrames: 4_000_000, BurstBytes: 16 << 30},
+	Address:             Rate{FramesASecond: 5000, BytesASecond: 128 << 20, BurstFrames: 200_000, BurstBytes: 2 << 30},
+	ErrorsASecond:       20,
+	TakeOversAMinute:    5,
+	FailedHellosAMinute: 60,
+}
+
+const minute = 60 // seconds
 
 // recent is what is remembered of a device's recent past, also while it is offline: it belongs to the device, not to a
 // connection. It exists only while there is something to remember.
 type recent struct {
 	dedup
-	deliveries    *dedup // their own window (spec 9)
-	frames, bytes bucket
-	errors        counter // of this second
-	takeOvers     counter // of this minute
+	deliveries *dedup // their own window (spec 9)
+	usage
+	errors    counter // of this second
+	takeOvers counter // of this minute
 }
+
+// usage is what was used of a Rate.
+type usage struct{ frames, bytes bucket }
 
 // bucket limits a rate, as the time at which it is full again: in the past for most devices.
 type bucket struct{ full time.Duration }
 
 // take takes n of what refills at perSecond and holds burst; if that is too much it takes nothing and says when it is not.
 func (b *bucket) take(n, perSecond, burst int, now time.Duration) (wait time.Duration) {
-	full := max(b.full, now) + time.Duration(n)*time.Second/time.Duration(perSecond)
-	if over := full - now - time.Duration(burst)*time.Second/time.Duration(perSecond); over > 0 {
+	full := max(b.full, now) + span(n, perSecond)
+	if over := full - now - span(burst, perSecond); over > 0 {
 		return over
 	}
 	b.full = full
 	return 0
+}
+
+// span is how long n take at a rate.
+func span(n, perSecond int) time.Duration {
+	return time.Duration(float64(n) / float64(perSecond) * float64(time.Second))
 }
 
 // counter counts within a span of seconds that begins with the first.
@@ -51,10 +75,10 @@ func (c *counter) over(limit uint16, span, second uint32) bool {
 	return c.n > limit
 }
 
-// charge takes one frame of so many bytes from the device's quota; wait is how long until there is room for it.
-func (r *recent) charge(bytes int, now time.Duration) (wait time.Duration) {
-	if wait = r.frames.take(1, framesASecond, burstFrames, now); wait == 0 {
-		wait = r.bytes.take(bytes, bytesASecond, burstBytes, now)
+// charge takes one frame of so many bytes from what the rate allows; wait is how long until there is room for it.
+func (u *usage) charge(rate *Rate, bytes int, now time.Duration) (wait time.Duration) {
+	if wait = u.frames.take(1, rate.FramesASecond, rate.BurstFrames, now); wait == 0 {
+		wait = u.bytes.take(bytes, rate.BytesASecond, rate.BurstBytes, now)
 	}
 	return wait
 }
@@ -67,12 +91,12 @@ func (r *recent) over(now time.Duration, second uint32) bool {
 			r.deliveries = nil
 		}
 	}
-	return r.empty() && r.deliveries == nil && r.frames.full <= now && r.bytes.full <= now && second-r.takeOvers.since >= takeOverWindow
+	return r.empty() && r.deliveries == nil && r.frames.full <= now && r.bytes.full <= now && second-r.takeOvers.since >= minute
 }
 
 // left is how long something of it is remembered at least.
 func (r *recent) left(second uint32) time.Duration {
-	left := uint32(takeOverWindow)
+	left := uint32(minute)
 	if !r.empty() {
 		left = dedupSeconds - (second - r.oldest())
 	}

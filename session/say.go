@@ -92,13 +92,6 @@ func (s *Session) spoke(t *turn, now time.Time) {
 	}
 }
 
-func (s *Session) sendTyping(stop bool) {
-	if start, ok := s.begin(); ok {
-		s.out.B = codec.AppendTyping(s.out.B, stop)
-		s.end(start)
-	}
-}
-
 func (s *Session) sendPong(ts string) {
 	if start, ok := s.begin(); ok {
 		s.out.B = codec.AppendPong(s.out.B, ts)
@@ -131,16 +124,43 @@ const (
 
 var avatarWords = [...]codec.Avatar{idle: codec.AvatarIdle, thinking: codec.AvatarThinking, speaking: codec.AvatarSpeaking}
 
+// state is what the device sees besides messages: the avatar, and whether the agent is typing.
+type state struct {
+	avatar avatar
+	typing bool
+}
+
 // show changes the avatar's state, if it is another one.
 func (s *Session) show(a avatar) {
-	if s.avatar == a {
+	s.state.avatar = a
+	s.sendState()
+}
+
+// setTyping shows that the agent works, or that it does not any more.
+func (s *Session) setTyping(on bool) {
+	s.state.typing = on
+	s.sendState()
+}
+
+// sendState sends what changed of the state. While the device takes nothing it is left out: only the last state matters
+// then, and that is sent when there is room again.
+func (s *Session) sendState() {
+	if s.state == s.told || !s.room() {
 		return
 	}
-	s.avatar = a
-	if start, ok := s.begin(); ok {
-		s.out.B = codec.AppendAvatar(s.out.B, avatarWords[a])
-		s.end(start)
+	if s.state.avatar != s.told.avatar {
+		if start, ok := s.begin(); ok {
+			s.out.B = codec.AppendAvatar(s.out.B, avatarWords[s.state.avatar])
+			s.end(start)
+		}
 	}
+	if s.state.typing != s.told.typing {
+		if start, ok := s.begin(); ok {
+			s.out.B = codec.AppendTyping(s.out.B, !s.state.typing)
+			s.end(start)
+		}
+	}
+	s.told = s.state
 }
 
 // pauseFrom lets the avatar go idle when it has been quiet for long enough since last.

@@ -22,13 +22,15 @@ type Session struct {
 	inbox inbox // has a lock of its own
 
 	// Owned by the worker: whoever runs handle.
-	conn   engine.Conn    // nil while the device is offline
-	out    *engine.Buffer // what this run of the worker says; nil at rest
-	work   *work          // what is under way
-	recent *recent        // what is remembered of it, be it online or not
-	pause  time.Duration  // when the avatar goes idle, since the hub's start; 0: no pause is running
-	owner  owner
-	avatar avatar // what the device was shown
+	conn    engine.Conn    // nil while the device is offline
+	out     *engine.Buffer // what this run of the worker says; nil at rest
+	work    *work          // what is under way
+	recent  *recent        // what is remembered of it, be it online or not
+	pause   time.Duration  // when the avatar goes idle, since the hub's start; 0: no pause is running
+	address *share         // of the connection's client address; nil: not counted
+	owner   owner
+	state   state // what the device is to see now
+	told    state // what it was told of that
 
 	mayDeliver bool // conn said hello with a deliver token
 
@@ -71,6 +73,7 @@ func (s *Session) handle(e *event, now time.Time) {
 		}
 	case evDrained:
 		if e.conn == s.conn {
+			s.sendState()
 			s.resume(now)
 		}
 	case evClosed:
@@ -167,12 +170,19 @@ func (s *Session) typing(now time.Time) {
 	}
 }
 
-// charge takes a frame from the device's quota; wait is how long until there is room for it.
+// charge takes a frame from what the device, its token and its address may send; wait is how long until there is room.
 func (s *Session) charge(bytes int, now time.Time) (wait time.Duration) {
-	if s.hub.cfg.QuotaOff {
+	h, at := s.hub, s.hub.since(now)
+	if h.cfg.QuotaOff {
 		return 0
 	}
-	return s.remember(now).charge(bytes, s.hub.since(now))
+	if wait = s.remember(now).charge(&h.quota.Device, bytes, at); wait == 0 {
+		wait = h.tokens[s.owner].charge(&h.quota.Token, bytes, at)
+	}
+	if wait == 0 && s.address != nil {
+		wait = s.address.charge(&h.quota.Address, bytes, at)
+	}
+	return wait
 }
 
 // remember returns the device's recent past, and sees to it that it is forgotten in time.
@@ -197,7 +207,7 @@ func (s *Session) limited(id string, wait time.Duration, now time.Time) {
 
 func (s *Session) tooMany(now time.Time) {
 	s.hub.stats.errors.Add(1)
-	if !s.hub.cfg.QuotaOff && s.remember(now).errors.over(errorsASecond, 1, s.hub.second(now)) {
+	if !s.hub.cfg.QuotaOff && s.remember(now).errors.over(uint16(s.hub.quota.ErrorsASecond), 1, s.hub.second(now)) {
 		s.flush()
 		s.conn.Close(s.hub.farewells.overloaded)
 	}

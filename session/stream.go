@@ -65,6 +65,11 @@ func (st *stream) show(s *Session, now time.Time) {
 // edit shows the text so far, if it is more than was shown.
 func (st *stream) edit(s *Session, now time.Time) {
 	st.due = 0
+	if !s.room() { // an edit that nobody takes is superseded by the next
+		st.due = s.hub.since(now) + codec.EditInterval
+		s.hub.wheel.SetEarlier(s, s.hub.start.Add(st.due))
+		return
+	}
 	text := st.text.String()
 	n := max(settled(text, st.chars, codec.DefaultChunkLimit), st.told)
 	if n == st.told && st.shown {

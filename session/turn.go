@@ -159,7 +159,7 @@ func (s *Session) begins(t *turn) {
 	s.pause = 0
 	s.hub.stats.turns.Add(1)
 	s.show(thinking)
-	s.sendTyping(false)
+	s.setTyping(true)
 }
 
 // ask puts the running turn to the agent. The session holds a slot for it.
@@ -241,7 +241,7 @@ func (s *Session) endTurn(t *turn, err error, now time.Time) {
 			s.recent.remove(t.key) // the application's repeat is tried again (spec 5)
 		}
 	}
-	s.sendTyping(true)
+	s.setTyping(false)
 	last := t.last
 	w.running = nil
 	if err != nil || last == 0 {
@@ -250,7 +250,7 @@ func (s *Session) endTurn(t *turn, err error, now time.Time) {
 	t.free()
 	if len(w.waiting) > 0 {
 		s.nextTurn(now)
-	} else if s.avatar != idle {
+	} else if s.state.avatar != idle {
 		s.pauseFrom(last, now)
 	}
 }
@@ -271,7 +271,7 @@ func (s *Session) showTurn(now time.Time) {
 	}
 	s.work.running.spoke = false
 	s.show(thinking)
-	s.sendTyping(false)
+	s.setTyping(true)
 	s.work.stream.show(s, now)
 }
 

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -74,18 +75,27 @@ func chatConfig(args []string, env func(string) string, errOut io.Writer) (cfg h
 		return cfg, raw, errors.New("--device must have 1 to 120 characters and no control characters")
 	}
 	cfg.Device.Name, cfg.Device.Platform = cfg.Device.ID, "terminal"
-	cfg.Token = env("MOBILE_TOKEN")
-	if *tokenFile != "" {
-		b, err := os.ReadFile(*tokenFile)
+	cfg.Token, err = clientToken(*tokenFile, env, "MOBILE_TOKEN")
+	return cfg, raw, err
+}
+
+// clientToken reads the token of a command that says hello: from file, or from the first of the variables that is set.
+func clientToken(file string, env func(string) string, names ...string) (token string, err error) {
+	if file != "" {
+		b, err := os.ReadFile(file)
 		if err != nil {
-			return cfg, raw, err
+			return "", err
 		}
-		cfg.Token = string(b)
+		token = strings.TrimSpace(string(b))
+	} else {
+		for _, name := range names {
+			token = cmp.Or(token, strings.TrimSpace(env(name)))
+		}
 	}
-	if cfg.Token = strings.TrimSpace(cfg.Token); cfg.Token == "" {
-		return cfg, raw, errors.New("no token: put it into the environment as MOBILE_TOKEN, or name a file that holds it with --token-file")
+	if token == "" {
+		return "", errors.New("no token: put it into the environment as " + strings.Join(names, " or ") + ", or name a file that holds it with --token-file")
 	}
-	return cfg, raw, nil
+	return token, nil
 }
 
 // defaultDevice is the same on every run, so that a conversation goes on where it was.

@@ -24,6 +24,8 @@ func (c *chat) event(ctx context.Context, ev hermes.Event) {
 		c.lost(f)
 	case *hermes.Message:
 		c.view.message(f)
+	case *hermes.Media:
+		c.view.file(f)
 	case *hermes.Avatar:
 		c.view.avatar = f.State
 	case *hermes.Typing:

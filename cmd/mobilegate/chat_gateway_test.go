@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	hermes "mobilegate/sdk/go"
+
 	"github.com/coder/websocket"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
@@ -41,6 +43,7 @@ func newFakeGateway(t *testing.T) *fakeGateway {
 			return
 		}
 		defer ws.CloseNow()
+		ws.SetReadLimit(hermes.MaxFrameBytes)
 		l := &link{t: t, ctx: ctx, ws: ws, over: make(chan struct{})}
 		g.links <- l
 		select {

@@ -198,6 +198,21 @@ func TestChatControlCharacters(t *testing.T) {
 	require.Equal(t, "a]0;titleb31mcd\te\n🙂\u200d!\n", c.out.String())
 }
 
+func TestChatShowsFiles(t *testing.T) {
+	chunk := func(part, rest string) string {
+		return `{"t":"media","id":"f","kind":"document","mime":"x/y","filename":"a\u001b[2J.pdf","parts":2,"size":5,"part":` + part + rest + `}`
+	}
+	g, c := piped(t, "hi\n")
+	l := g.accept()
+	l.text("hi")
+	l.say(typing, chunk("0", `,"final":false,"data":"AQID"`), chunk("1", `,"final":true,"data":"BAU=","caption":"one\ntwo"`),
+		`{"t":"media","id":"g","kind":"image","mime":"x/y","filename":"","part":0,"parts":1,"final":true,"size":9,"url":"https://h/f"}`, stop)
+	l.drain()
+	c.exits(0)
+	require.Empty(t, c.out.String())
+	require.Equal(t, "file: document a[2J.pdf, 5 bytes: one two\nfile: image, 9 bytes, at https://h/f\n", c.errOut.String())
+}
+
 func TestChatJSON(t *testing.T) {
 	g, c := piped(t, `{"t":"ping","ts":1}`+"\nhi\n"+`{"t":"text","id":"x","text":"raw"}`+"\n"+`{"t":"text","id":"x","text":"again"}`+"\n{broken\n", "--json")
 	l := g.accept()

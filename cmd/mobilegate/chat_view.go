@@ -79,6 +79,21 @@ func (v *chatView) message(m *hermes.Message) {
 	}
 }
 
+// file shows one line for a file once all of it has come.
+func (v *chatView) file(m *hermes.Media) {
+	if !m.Final {
+		return
+	}
+	line := fmt.Sprintf("file: %s, %d bytes", strings.TrimSpace(m.Kind+" "+m.Filename), m.Size)
+	if m.URL != "" {
+		line += ", at " + m.URL
+	}
+	if m.Caption != "" {
+		line += ": " + m.Caption
+	}
+	v.remark(line)
+}
+
 // fresh brings the cursor to the beginning of an empty line.
 func (v *chatView) fresh() {
 	switch {

@@ -2,6 +2,7 @@
 //
 //	mobilegate serve     runs the gateway
 //	mobilegate chat      talks to a gateway from a terminal
+//	mobilegate send      delivers a message to a device
 //	mobilegate version   says what this binary is
 package main
 
@@ -29,6 +30,7 @@ const usage = `mobilegate holds a fleet of mobile devices on WebSockets and puts
 
   mobilegate serve [flags]     run the gateway (serve --dev to try it out)
   mobilegate chat [flags]      talk to a gateway from this terminal
+  mobilegate send [flags]      deliver a text or a file to a device, from a cron job say
   mobilegate version           say what this binary is
 
 Every command explains its flags with -h.
@@ -51,6 +53,8 @@ func run(ctx context.Context, args []string, env func(string) string, in io.Read
 		return runServe(ctx, args, env, out, errOut)
 	case "chat":
 		return runChat(ctx, args, env, in, out, errOut)
+	case "send":
+		return runSend(ctx, args, env, out, errOut)
 	case "version", "--version":
 		fmt.Fprintln(out, version())
 		return exitOK

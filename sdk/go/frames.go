@@ -2,8 +2,8 @@ package hermes
 
 import "encoding/json"
 
-// Outgoing is a frame from the application to the gateway: [Text], [Audio], [Answer], [Typing], [Ping], [Ack] or [Raw].
-// Limits are the gateway's to check: what it refuses comes back as an [Error] with the id of the frame.
+// Outgoing is a frame from the application to the gateway: [Text], [Audio], [Answer], [Typing], [Ping], [Ack], [Deliver]
+// or [Raw]. Limits are the gateway's to check: what it refuses comes back as an [Error] with the id of the frame.
 type Outgoing interface {
 	encode() ([]byte, error)
 }
@@ -42,6 +42,24 @@ type Ping struct {
 // Ack says that a message was shown or played.
 type Ack struct {
 	ID string `json:"id"`
+}
+
+// Deliver puts a message before another device. A connection may do so that said hello with a deliver token, or that
+// comes from the gateway's own host and user; others hear forbidden. [Delivered] confirms it, also when it is sent again
+// with the same id, which delivers nothing twice.
+type Deliver struct {
+	ID     string      `json:"id"`               // see NewID; at most 128 characters
+	Target string      `json:"target,omitempty"` // mobile:ID or ID of the device; empty: the gateway's home device
+	Text   string      `json:"text,omitempty"`   // at most 12 000 characters; this or Media is needed
+	Media  *Attachment `json:"media,omitempty"`
+}
+
+// Attachment is the file of a [Deliver].
+type Attachment struct {
+	Kind     string `json:"kind"`           // image, voice, video, document or animation
+	Mime     string `json:"mime,omitempty"` // empty: the gateway guesses
+	Filename string `json:"filename,omitempty"`
+	Data     []byte `json:"data"` // at most MaxMediaBytes
 }
 
 // Raw is a frame sent as it is.
@@ -101,6 +119,13 @@ func (f Ack) encode() ([]byte, error) {
 	}{kind{"ack"}, f})
 }
 
+func (f Deliver) encode() ([]byte, error) {
+	return json.Marshal(struct {
+		kind
+		Deliver
+	}{kind{"deliver"}, f})
+}
+
 func (f hello) encode() ([]byte, error) {
 	return json.Marshal(struct {
 		kind
@@ -113,7 +138,7 @@ func (f Raw) encode() ([]byte, error) { return f, nil }
 // Event is one happening: a frame of the gateway, or a [Lost] of a [Session].
 type Event struct {
 	Raw   json.RawMessage // the frame as it came; nil for Lost
-	Frame any             // *Ready, *Message, *Prompt, *PromptDone, *Avatar, *Typing, *Pong, *Error, *Delivered, *Lost; nil when unknown
+	Frame any             // *Ready, *Message, *Media, *Prompt, *PromptDone, *Avatar, *Typing, *Pong, *Error, *Delivered, *Lost; nil when unknown
 }
 
 // Ready is the gateway's welcome.
@@ -152,6 +177,22 @@ type Message struct {
 type Chunk struct {
 	Index int `json:"index"`
 	Total int `json:"total"`
+}
+
+// Media is a chunk of a file from the agent; [Downloads] joins the chunks.
+type Media struct {
+	ID       string `json:"id"`
+	Kind     string `json:"kind"` // image, voice, video, document or animation
+	Mime     string `json:"mime"`
+	Filename string `json:"filename"` // not to be trusted as a path
+	Caption  string `json:"caption"`
+	Part     int    `json:"part"` // 0 … Parts-1
+	Parts    int    `json:"parts"`
+	Final    bool   `json:"final"`    // the last chunk of this id
+	Size     int    `json:"size"`     // bytes of the whole file
+	Data     []byte `json:"data"`     // the chunk; nil beside a URL
+	URL      string `json:"url"`      // where the application fetches the file itself
+	ReplyTo  string `json:"reply_to"` // id of the message that the file answers
 }
 
 // Prompt is a card: a question with options, answered by [Answer]. After a reconnect an open card comes again.
@@ -217,6 +258,8 @@ func decode(raw []byte) any {
 		f = new(Ready)
 	case "message":
 		f = new(Message)
+	case "media":
+		f = new(Media)
 	case "prompt":
 		f = new(Prompt)
 	case "prompt_done":

@@ -38,6 +38,7 @@ import (
 const (
 	ProtocolVersion = 1                // hello.v and ready.v
 	MaxFrameBytes   = 16 * 1024 * 1024 // one WebSocket message in either direction
+	MaxMediaBytes   = 8 * 1024 * 1024  // one file in either direction
 
 	maxBackoff = 15 * time.Second // default of Config.MaxBackoff
 	bye        = time.Second      // how long the closing handshake may take once the context has ended

@@ -26,6 +26,9 @@ func TestEncode(t *testing.T) {
 		{Ping{TS: 17}, `{"t":"ping","ts":17}`},
 		{Ping{}, `{"t":"ping"}`},
 		{Ack{"m"}, `{"t":"ack","id":"m"}`},
+		{Deliver{ID: "d", Text: "hi"}, `{"t":"deliver","id":"d","text":"hi"}`},
+		{Deliver{ID: "d", Target: "mobile:tel-1", Media: &Attachment{Kind: "image", Mime: "image/png", Filename: "a.png", Data: []byte{1, 2}}},
+			`{"t":"deliver","id":"d","target":"mobile:tel-1","media":{"kind":"image","mime":"image/png","filename":"a.png","data":"AQI="}}`},
 		{Raw(`{"t":"x"}`), `{"t":"x"}`},
 	} {
 		b, err := c.frame.encode()
@@ -41,6 +44,10 @@ func TestDecode(t *testing.T) {
 		`{"t":"message","id":"m","text":"a","chunk":{"index":1,"total":3},"final":true}`: &Message{ID: "m", Text: "a", Chunk: Chunk{1, 3}, Final: true},
 		`{"t":"prompt","id":"p","kind":"clarify","text":"?","options":[{"id":"c0","label":"A","style":"primary"}],"timeout_seconds":9}`: &Prompt{
 			ID: "p", Kind: "clarify", Text: "?", Options: []Option{{"c0", "A", "primary"}}, TimeoutSeconds: 9},
+		`{"t":"media","id":"f","kind":"voice","mime":"audio/ogg","filename":"a.ogg","caption":"c","part":1,"parts":2,"final":true,"size":5,"data":"AQI=","reply_to":"m"}`: &Media{
+			ID: "f", Kind: "voice", Mime: "audio/ogg", Filename: "a.ogg", Caption: "c", Part: 1, Parts: 2, Final: true, Size: 5, Data: []byte{1, 2}, ReplyTo: "m"},
+		`{"t":"media","id":"f","url":"https://h/f","data":null}`:                 &Media{ID: "f", URL: "https://h/f"},
+		`{"t":"media","id":"f","data":"*"}`:                                      nil,
 		`{"t":"prompt_done","id":"p","expired":true}`:                            &PromptDone{ID: "p", Expired: true},
 		`{"t":"avatar","state":"thinking"}`:                                      &Avatar{"thinking"},
 		`{"t":"avatar","state":"dancing"}`:                                       &Avatar{"idle"},
