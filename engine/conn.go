@@ -252,23 +252,20 @@ func (c *conn) linger(now time.Time) {
 
 // watch looks after an open connection: is it alive, does it take what is sent, does its message grow?
 func (c *conn) watch(now time.Time) {
-	next := now.Add(StallTimeout)
-	if c.stalled(now) {
+	next := c.stallsAt()
+	if !next.IsZero() && !next.After(now) {
 		c.fail(ErrSlowConsumer)
 		return
 	}
 	if c.marked(partial) {
-		c.sock.Wake(nil) // the loop judges it: see conn.slow
-	} else if c.Pending() == 0 {
-		if c.srv.cfg.PingInterval == 0 && c.pingedAt.Load() == 0 {
-			return
-		}
-		next = now.Add(c.srv.cfg.PingInterval)
+		c.sock.Wake(nil) // the loop judges it: see conn.settle
 	}
-	if at := c.keepAlive(now); !at.IsZero() && at.Before(next) {
+	if at := c.keepAlive(now); next.IsZero() || !at.IsZero() && at.Before(next) {
 		next = at
 	}
-	c.srv.wheel.SetEarlier(c, next)
+	if !next.IsZero() {
+		c.srv.wheel.SetEarlier(c, next)
+	}
 }
 
 // keepAlive pings a silent device and drops a dead one; it says when to look again.

@@ -88,16 +88,17 @@ func (c *conn) settle(now time.Time) {
 	switch {
 	case c.phase.Load() <= stranger || in.held != nil: // there a deadline for all of it runs
 	case in.since.IsZero():
-		in.since, in.gained = now, 0
+		in.since = now
 		c.mark(partial)
-		c.srv.wheel.SetEarlier(c, now.Add(StallTimeout))
 	case now.Sub(in.since) >= StallTimeout:
 		if in.gained < minGain {
 			c.fail(ErrSlowSender)
 			return
 		}
 		in.since, in.gained = now, 0
-		c.srv.wheel.SetEarlier(c, now.Add(StallTimeout))
+	}
+	if !in.since.IsZero() {
+		c.srv.wheel.SetEarlier(c, in.since.Add(StallTimeout))
 	}
 }
 
@@ -307,7 +308,7 @@ func (c *conn) finish() error {
 	in := c.in
 	in.inFrame = false
 	if in.op == 0 {
-		in.since = time.Time{} // a control frame alone is no message that could be slow
+		in.since, in.gained = time.Time{}, 0 // a control frame alone is no message that could be slow
 	}
 	switch in.frame.OpCode {
 	case ws.OpPing:
@@ -322,7 +323,7 @@ func (c *conn) finish() error {
 		return nil
 	}
 	m, op := in.message, in.op
-	in.message, in.op, in.since = nil, 0, time.Time{}
+	in.message, in.op, in.since, in.gained = nil, 0, time.Time{}, 0
 	c.discharge()
 	if op == ws.OpText && !utf8.Valid(m.B) {
 		PutMessage(m)

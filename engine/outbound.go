@@ -117,9 +117,12 @@ func (c *conn) drain() {
 	}
 }
 
-// stalled tells whether the device has taken nothing for too long.
-func (c *conn) stalled(now time.Time) bool {
+// stallsAt is when the device has taken nothing for too long; zero while nothing waits.
+func (c *conn) stallsAt() (at time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.out != nil && now.Sub(c.out.moved) >= StallTimeout
+	if c.out != nil {
+		at = c.out.moved.Add(StallTimeout)
+	}
+	return at
 }

@@ -169,12 +169,18 @@ func (s *Server) Drain() { s.draining.Store(true) }
 // Stop ends every connection that is still there with close 1001, and the server.
 func (s *Server) Stop(ctx context.Context) error {
 	s.stopping.Store(true)
-	err := s.engine.Stop(ctx)
-	<-s.ended
+	over, cancel := context.WithCancel(ctx)
+	cancel()
+	s.engine.Stop(over) // begins it; gnet itself would look twice a second whether it is done
+	select {
+	case <-s.ended:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 	s.cancel()
 	s.timer.Wait()
 	s.drainer.close()
-	return err
+	return nil
 }
 
 // Stats may be called at any time.

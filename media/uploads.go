@@ -195,7 +195,7 @@ func (u *Uploads) put(up *upload, p *Part, limits *Limits, now time.Duration) er
 		up.have[word] |= bit
 		up.missed--
 	}
-	up.size += size
+	up.size += size - replaced
 	u.sum += size - replaced
 	up.last = now
 	return nil

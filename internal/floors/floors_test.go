@@ -22,6 +22,7 @@ var floor = map[string]int{
 	"internal/floors":     0,
 	"engine":              1,
 	"codec":               1,
+	"media":               1,
 	"agent":               1,
 	"session":             2,
 	"sdk/go":              3, // a client: it imports nothing of the gateway
@@ -38,8 +39,10 @@ var home = map[string][]string{
 	"github.com/bytedance/sonic":        {"codec"},
 	"github.com/clipperhouse/uax29":     {"session"},
 	"github.com/coder/websocket":        {"sdk/go"},
+	"github.com/vishvananda/netlink":    {"engine"},
+	"github.com/segmentio/asm":          {"media"},
 	"golang.org/x/sys":                  {"engine", "cmd/mobilegate"},
-	"net/http":                          {"engine", "sdk/go"}, // engine: the names of the status codes
+	"net/http":                          {"engine", "sdk/go", "media"}, // engine: the names of the status codes; media: sniffing
 }
 
 type pkg struct {
