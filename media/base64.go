@@ -45,7 +45,7 @@ func decode(list []piece, at int, data string, most int, budget *Budget) (_ []pi
 	if data == "" {
 		return list, 0, ErrEmpty
 	}
-	if text, ok := unpad(data); ok  {
+	if text, ok := unpad(data); ok && decodedLen(len(text)) <= most {
 		size = decodedLen(len(text))
 		list, err = fill(list, at, size, source{text: text}, budget)
 		if err != ErrBase64 {

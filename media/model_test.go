@@ -176,8 +176,12 @@ func compare(t *testing.T, u *Uploads, m *model) {
 	sum, first := 0, time.Duration(1<<62)
 	for id, up := range m.open {
 		require.True(t, u.Has(id))
-		require.Equal(t, up.size(), u.find(id).size)
-		require.Equal(t, up.parts-len(up.have), u.find(id).missed)
+		real := u.find(id)
+		require.Equal(t, up.size(), real.size)
+		require.Equal(t, up.parts-len(up.have), real.missed)
+		for _, p := range real.pieces[len(real.pieces):cap(real.pieces)] {
+			require.Nil(t, p.b, "a piece that is gone is held")
+		}
 		sum += up.size()
 		first = min(first, up.last+m.limits.Idle)
 	}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unsafe"
 
 	"github.com/stretchr/testify/require"
 )
@@ -110,12 +111,26 @@ func TestRules(t *testing.T) {
 	}
 }
 
+// Many parts of several slabs each, the last one first.
+func TestManyLargeParts(t *testing.T) {
+	const parts, each = 20, 2*slabFill + 1000
+	var u Uploads
+	for part := parts - 1; part >= 0; part-- {
+		f, err := u.Add(&Part{ID: "1", Kind: "video", Part: part, Parts: parts, Data: b64(part*each, (part+1)*each)}, 0)
+		require.NoError(t, err)
+		if part == 0 {
+			require.True(t, bytes.Equal(content[:parts*each], f.Bytes()))
+		}
+	}
+}
+
 func TestFirstPartFixesTheRest(t *testing.T) {
 	frame := []byte("1 image image/gif first.gif caption-1")
-	word := func(from, to int) string { return string(frame[from:to]) }
+	word := func(from, to int) string { return unsafe.String(&frame[from], to-from) }
 	var u Uploads
 	_, err := u.Add(&Part{ID: word(0, 1), Kind: word(2, 7), Mime: word(8, 17), Filename: word(18, 27), Caption: word(28, 37), Part: 1, Parts: 2, Data: "Ag=="}, 0)
 	require.NoError(t, err)
+	clear(frame) // the next frame takes its place
 	f, err := u.Add(&Part{ID: "1", Kind: "image", Mime: "image/png", Filename: "b.png", Caption: "caption-2", Parts: 2, Data: "AQ=="}, 0)
 	require.NoError(t, err)
 	require.Equal(t, []string{"1", "image", "image/gif", "first.gif", "caption-1"}, []string{f.ID, f.Kind, f.Mime, f.Filename, f.Caption})

@@ -6,9 +6,8 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"net"
+	"net/netip"
 	"os"
-	"strconv"
 	"strings"
 	"time"
 
@@ -24,6 +23,15 @@ type config struct {
 	dev     bool
 	level   slog.Level
 	json    bool
+}
+
+// quota is where the rates of the session's configuration are written to.
+func (c *config) quota() *session.Quota {
+	if c.session.Quota == nil {
+		q := session.DefaultQuota
+		c.session.Quota = &q
+	}
+	return c.session.Quota
 }
 
 // setting is one thing that an operator may set, as a variable and, unless it is secret, as a flag.
@@ -57,6 +65,29 @@ func (c *config) settings() []setting {
 			c.session.QuotaOff = quota == "off"
 			return err
 		}},
+		{"MOBILE_QUOTA_DEVICE", "quota-device", "what a device may send, any of frames=50,bytes=2MiB (a second) and burst-frames=4000,burst-bytes=32MiB", rate(&c.quota().Device)},
+		{"MOBILE_QUOTA_TOKEN", "quota-token", "the same for all devices of one token together", rate(&c.quota().Token)},
+		{"MOBILE_QUOTA_ADDRESS", "quota-address", "the same for all devices of one client address together", rate(&c.quota().Address)},
+		{"MOBILE_QUOTA_ERRORS", "quota-errors", "errors a second after which a connection is closed (default 20)", number(&c.quota().ErrorsASecond, 1, 10_000)},
+		{"MOBILE_QUOTA_TAKEOVERS", "quota-takeovers", "take-overs a minute of one device (default 5)", number(&c.quota().TakeOversAMinute, 1, 10_000)},
+		{"MOBILE_QUOTA_FAILED_HELLOS", "quota-failed-hellos", "refused hellos a minute of one client address (default 60)", number(&c.quota().FailedHellosAMinute, 1, 60_000)},
+		{"MOBILE_TRUSTED_PROXIES", "trusted-proxies", "networks of proxies whose X-Forwarded-For names the client, joined by commas: 10.0.0.0/8,::1/128", func(v string) error {
+			c.engine.TrustedProxies = nil
+			for _, item := range items(v) {
+				p, err := netip.ParsePrefix(item)
+				if err != nil {
+					return errors.New("must be networks such as 10.0.0.0/8, joined by commas")
+				}
+				c.engine.TrustedProxies = append(c.engine.TrustedProxies, p.Masked())
+			}
+			return nil
+		}},
+		{"MOBILE_MAX_INBOUND", "max-inbound", "memory for messages over 64 KiB of all devices (default 256MiB)", size(&c.engine.MaxInbound)},
+		{"MOBILE_MAX_OUTBOUND", "max-outbound", "memory for what waits for all devices (default 256MiB)", size(&c.engine.MaxOutbound)},
+		{"MOBILE_MAX_STRANGERS", "max-strangers", "memory for what comes before a hello is accepted (default 32MiB)", size(&c.engine.MaxStrangers)},
+		{"MOBILE_MAX_FILES", "max-files", "memory for files and unfinished uploads of all devices (default 512MiB)", size(&c.session.MaxFiles)},
+		{"MOBILE_MAX_TURNS", "max-turns", "turns that run at a time (default 10000)", number(&c.session.MaxTurns, 1, 1<<20)},
+		{"MOBILE_MAX_OFFLINE", "max-offline", "offline devices that something is remembered of (default 100000)", number(&c.session.MaxOffline, 1, 1<<30)},
 		{"MOBILE_LOG_LEVEL", "log-level", "debug, info, warn or error (default info)", func(v string) error {
 			if c.level.UnmarshalText([]byte(v)) != nil {
 				return errors.New("must be debug, info, warn or error")
@@ -146,6 +177,9 @@ func readConfig(args []string, env func(string) string, help io.Writer) (*config
 			return nil, fmt.Errorf("%s %w", s.env, err)
 		}
 	}
+	if len(c.engine.TrustedProxies) > 0 {
+		c.session.RemoteOnly = true // behind a proxy nobody is known to be this host (spec 9)
+	}
 	return c, nil
 }
 
@@ -179,70 +213,4 @@ func (c *config) help(w io.Writer) {
 	for _, s := range c.tokens() {
 		fmt.Fprintf(w, "  %s\n        %s\n", s.env, s.usage)
 	}
-}
-
-func text(to *string) func(string) error {
-	return func(v string) error {
-		*to = v
-		return nil
-	}
-}
-
-func host(to *string) func(string) error {
-	return func(v string) error {
-		v = strings.TrimSuffix(strings.TrimPrefix(v, "["), "]")
-		if v == "*" {
-			*to = ""
-			return nil
-		}
-		if ips, err := net.LookupIP(v); err != nil || len(ips) == 0 {
-			return errors.New("must be an address or the name of one, or * for all addresses")
-		}
-		*to = v
-		return nil
-	}
-}
-
-func number(to *int, from, upTo int) func(string) error {
-	return func(v string) error {
-		n, err := strconv.Atoi(v)
-		if err != nil || n < from || n > upTo {
-			return fmt.Errorf("must be a whole number from %d to %d", from, upTo)
-		}
-		*to = n
-		return nil
-	}
-}
-
-func duration(to *time.Duration) func(string) error {
-	return func(v string) error {
-		d, err := time.ParseDuration(v)
-		if err != nil || d < 0 || d > 0 && d < time.Second {
-			return errors.New("must be a duration such as 50s, of at least a second, or 0 for never")
-		}
-		*to = d
-		return nil
-	}
-}
-
-func oneOf(to *string, allowed ...string) func(string) error {
-	return func(v string) error {
-		for _, a := range allowed {
-			if v == a {
-				*to = a
-				return nil
-			}
-		}
-		return fmt.Errorf("must be %s", strings.Join(allowed, " or "))
-	}
-}
-
-// items splits a comma list; blanks around items and empty items do not count.
-func items(list string) (all []string) {
-	for item := range strings.SplitSeq(list, ",") {
-		if item = strings.TrimSpace(item); item != "" {
-			all = append(all, item)
-		}
-	}
-	return all
 }
