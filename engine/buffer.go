@@ -124,8 +124,9 @@ func appendClose(dst []byte, code ws.StatusCode, reason string) []byte {
 
 // Farewell is what a connection says before it ends: bytes that are ready to be written, shared by all who say the same.
 type Farewell struct {
-	wire []byte
-	code ws.StatusCode
+	wire  []byte
+	close int // where the close frame begins in wire: in the middle of a message nothing else may be said
+	code  ws.StatusCode
 }
 
 // NewFarewell compiles a farewell of an optional last text frame and a close frame with the code and the reason.
@@ -136,7 +137,7 @@ func NewFarewell(last []byte, code uint16, reason string) *Farewell {
 		b.B = append(b.B, last...)
 		EndFrame(&b, start)
 	}
-	return &Farewell{wire: appendClose(b.B, ws.StatusCode(code), reason), code: ws.StatusCode(code)}
+	return &Farewell{wire: appendClose(b.B, ws.StatusCode(code), reason), close: len(b.B), code: ws.StatusCode(code)}
 }
 
 // Code is the close code of the farewell.

@@ -48,6 +48,7 @@ const (
 	partial                     // a message is half received: somebody should look whether the sender is too slow
 	overfull                    // accepted above the limit, to be told so
 	proxied                     // its request had a header that a proxy leaves
+	midway                      // what was sent ends in the middle of a message
 )
 
 func (c *conn) marked(m uint32) bool { return c.marks.Load()&m != 0 }
@@ -73,7 +74,19 @@ func (c *conn) Admit(p Peer) bool {
 	return true
 }
 
+func (c *conn) SendPart(b *Buffer) {
+	c.mark(midway)
+	c.send(b)
+}
+
 func (c *conn) Send(b *Buffer) {
+	if c.marked(midway) {
+		c.unmark(midway)
+	}
+	c.send(b)
+}
+
+func (c *conn) send(b *Buffer) {
 	owned(b)
 	c.mu.Lock()
 	if c.phase.Load() >= closing {
@@ -121,7 +134,7 @@ func (c *conn) ping(now time.Time) {
 	c.pingedAt.Store(max(1, c.srv.seconds(now)))
 	b := GetBuffer()
 	b.B = appendControl(b.B, ws.OpPing, nil)
-	c.Send(b)
+	c.send(b)
 }
 
 // alive notes that something came from the device, or was taken by it.
@@ -151,7 +164,11 @@ func (c *conn) end(f *Farewell, err error) {
 	}
 	if f != nil {
 		b := GetBuffer()
-		b.B = append(b.B, f.wire...)
+		wire := f.wire
+		if c.marked(midway) {
+			wire = wire[f.close:]
+		}
+		b.B = append(b.B, wire...)
 		c.write(b)
 	}
 	c.phase.Store(closing)

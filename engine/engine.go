@@ -22,6 +22,8 @@ type Conn interface {
 	// Send writes b, which holds whole frames (BeginFrame, EndFrame), behind everything that was sent before. The engine
 	// owns b from now on.
 	Send(b *Buffer)
+	// SendPart is Send for frames that end in the middle of a message, whose rest a later Send brings.
+	SendPart(b *Buffer)
 	// Close ends the connection behind everything that was sent before, with f as its last words. Only the first counts.
 	Close(f *Farewell)
 	// Pending is the number of sent bytes that the socket has not taken yet.

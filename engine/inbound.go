@@ -352,7 +352,7 @@ func (c *conn) pong(payload []byte) {
 func (c *conn) answerPings() {
 	if pongs := c.in.pongs; pongs != nil {
 		c.in.pongs = nil
-		c.Send(pongs)
+		c.send(pongs)
 	}
 }
 

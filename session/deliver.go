@@ -52,15 +52,13 @@ func (s *Session) deliver(in *codec.In, now time.Time) {
 		}
 		d.file, d.sends = file, incoming(file, in.Attachment.Kind, mime, in.Attachment.Filename)
 	}
-	target := s.hub.find(d.target)
-	if target == nil {
-		d.free()
-		s.outcome(d, errOffline, now)
-		return
-	}
 	e := newEvent(evDeliver)
 	e.delivery = d
-	target.post(e, elsewhere)
+	if !s.hub.postTo(d.target, e) {
+		e.free()
+		d.free()
+		s.outcome(d, errOffline, now)
+	}
 }
 
 var (

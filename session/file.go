@@ -111,12 +111,12 @@ func (s *Session) sendPiece(o *outgoing, t *turn, now time.Time) (done bool, err
 		b.B = append(b.B, codec.MediaTail...)
 	}
 	engine.EndFragment(b, start, first, last)
-	s.conn.Send(b)
 	o.sent += n
-	s.work.mid = !last
-	if !last {
+	if s.work.mid = !last; !last {
+		s.conn.SendPart(b)
 		return false, nil
 	}
+	s.conn.Send(b)
 	s.spoke(t, now)
 	o.head.Part++
 	o.head.Final = o.head.Part == o.head.Parts-1

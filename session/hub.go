@@ -224,6 +224,23 @@ func (h *Hub) deliverHello(device string, e *event) {
 	}
 }
 
+// postTo posts e to the session of a device; false when there is none. As with a hello, no session ends in between.
+func (h *Hub) postTo(device string, e *event) bool {
+	sh := h.shard(device)
+	sh.mu.Lock()
+	s := sh.devices[device]
+	if s == nil {
+		sh.mu.Unlock()
+		return false
+	}
+	start, _ := s.inbox.put(e)
+	sh.mu.Unlock()
+	if start {
+		h.pool.add(s)
+	}
+	return true
+}
+
 // forget takes a session out of the registry, unless a hello has just found it.
 func (h *Hub) forget(s *Session) bool {
 	sh := h.shard(s.id)
