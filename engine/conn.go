@@ -71,6 +71,9 @@ func (c *conn) Admit(p Peer) bool {
 	if was == deciding {
 		c.sock.Wake(nil) // the loop reads what was held back
 	}
+	if interval := c.srv.cfg.PingInterval; 0 < interval && interval < c.srv.cfg.HelloTimeout {
+		c.srv.wheel.SetEarlier(c, c.srv.cfg.Now().Add(interval)) // before the timer of the hello
+	}
 	return true
 }
 
