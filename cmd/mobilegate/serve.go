@@ -78,8 +78,8 @@ func runServe(ctx context.Context, args []string, env func(string) string, out, 
 
 // leave is the way down: nobody new is let in, running turns are given time, everybody is told to come back later.
 func leave(server *engine.Server, hub *session.Hub, log *slog.Logger) {
-	log.Info("stopping: new connections are refused, running turns have 10 s")
 	server.Drain()
+	log.Info("stopping: new connections are refused, running turns have 10 s")
 	drain, cancel := context.WithTimeout(context.Background(), drainTime)
 	hub.Drain(drain)
 	cancel()
