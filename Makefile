@@ -21,15 +21,15 @@ fmt:
 lint:
 	@out=$$(gofmt -l $$(git ls-files '*.go')); test -z "$$out" || { echo "make fmt is due for: $$out"; exit 1; }
 	$(GO) vet ./...
-	$(GO) vet -tags ownercheck ./engine ./session
+	$(GO) vet -tags ownercheck ./engine ./session ./media
 	$(GO) vet -tags stdjson ./codec
 
 # The race detector needs cgo; what counts allocations and memory runs without it, once more.
 test: lint build fuzz
 	$(GO) test -race -shuffle=on -timeout 8m ./...
-	$(GO) test -shuffle=on -timeout 4m -tags ownercheck ./engine ./session
+	$(GO) test -shuffle=on -timeout 4m -tags ownercheck ./engine ./session ./media
 	$(GO) test -shuffle=on -timeout 4m -tags stdjson ./codec
-	CGO_ENABLED=0 $(GO) test -shuffle=on -timeout 8m ./codec ./engine ./session ./agent ./internal/... ./bench
+	CGO_ENABLED=0 $(GO) test -shuffle=on -timeout 8m ./codec ./media ./engine ./session ./agent ./internal/... ./bench
 
 # A short run of every fuzz target; FUZZTIME=10m for a long one.
 FUZZTIME ?= 3s

@@ -211,7 +211,7 @@ func (in *In) media() *Fault {
 	var t types
 	t.check(in.raw.ID.is('"'), wrongID)
 	in.MediaKind = t.text(in.raw.Kind, wrongKind)
-	in.Mime = t.text(in.raw.Mime, wrongMime)
+	in.Mime = shortMime(t.text(in.raw.Mime, wrongMime))
 	in.Filename = cleanFilename(t.text(in.raw.Filename, wrongFilename))
 	in.Caption = t.text(in.raw.Caption, wrongCaption)
 	in.Data = t.text(in.raw.Data, wrongData)

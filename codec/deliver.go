@@ -19,7 +19,7 @@ func (in *In) CheckDeliver(home string) *Fault {
 	in.HasAttachment = !in.raw.Media.absent()
 	media := in.open(t.object(in.raw.Media, wrongMedia))
 	in.Attachment.Kind = t.text(media.Kind, wrongMediaKind)
-	in.Attachment.Mime = t.text(media.Mime, wrongMediaMime)
+	in.Attachment.Mime = shortMime(t.text(media.Mime, wrongMediaMime))
 	in.Attachment.Filename = cleanFilename(t.text(media.Filename, wrongMediaName))
 	in.Attachment.Data = t.text(media.Data, wrongMediaData)
 	if t.fault != nil {

@@ -173,7 +173,10 @@ func (t encoded) media(in *MediaHead, data []byte) {
 	require.Equal(t, clean(in.Filename), m["filename"])
 	require.Equal(t, float64(in.Size), m["size"])
 	text, has := m["data"].(string)
-	require.Equal(t, len(data) > 0 || in.URL == "", has)
+	require.Equal(t, in.URL == "", has)
+	if !has {
+		return // the device fetches it itself
+	}
 	back, err := base64.StdEncoding.DecodeString(text)
 	require.NoError(t, err)
 	require.Equal(t, string(data), string(back))

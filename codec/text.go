@@ -50,3 +50,11 @@ func cleanFilename(s string) string {
 	}, s)
 	return CutChars(strings.TrimLeft(s, "."), MaxFilenameChars)
 }
+
+// shortMime takes a type of over 255 bytes for none: RFC 6838, 4.2, allows 127 on each side of the slash.
+func shortMime(s string) string {
+	if len(s) > 255 {
+		return ""
+	}
+	return s
+}

@@ -51,9 +51,11 @@ func (f *File) guess() {
 	}
 }
 
-// Retain adds a reference. The caller has one already.
+// Retain adds a reference. The caller has one already, or sees to it that somebody keeps one meanwhile.
 func (f *File) Retain() *File {
-	f.refs.Add(1)
+	if f.refs.Add(1) <= 1 {
+		panic("media: a file is opened that nobody holds any more")
+	}
 	return f
 }
 

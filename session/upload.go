@@ -3,7 +3,9 @@ package session
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"mobilegate/agent"
@@ -63,16 +65,27 @@ func spoken(text string) string {
 // incoming is a file of a device as an agent sees it. The agent may open it as long as the turn lasts.
 func incoming(file *media.File, kind, mime, name string) *agent.File {
 	return &agent.File{Kind: strings.Clone(kind), Mime: strings.Clone(mime), Name: strings.Clone(name), Size: file.Size(), Open: func() (agent.Content, error) {
-		file.Retain()
-		return held{file}, nil
+		return &content{file: file.Retain()}, nil
 	}}
 }
 
-// held is a reader's hold on a file.
-type held struct{ *media.File }
+// content is a reader's hold on a file.
+type content struct {
+	file   *media.File
+	closed atomic.Bool
+}
 
-func (h held) Close() error {
-	h.Release()
+func (c *content) ReadAt(p []byte, off int64) (int, error) {
+	if c.closed.Load() {
+		return 0, fs.ErrClosed
+	}
+	return c.file.ReadAt(p, off)
+}
+
+func (c *content) Close() error {
+	if !c.closed.Swap(true) {
+		c.file.Release()
+	}
 	return nil
 }
 
