@@ -89,11 +89,11 @@ func (s *Session) instant(t *turn, now time.Time) bool {
 		return false
 	}
 	ts := s.turns
+	s.begins(t)
 	if len(reply) > codec.DefaultChunkLimit || !s.room() {
 		t.keep() // it may have to wait
 		reply = strings.Clone(reply)
 	}
-	s.begins(t)
 	ts.said = append(ts.said, said{Event: agent.Event{Text: reply}, end: true})
 	s.resume(now)
 	return true
