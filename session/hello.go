@@ -172,8 +172,8 @@ func (s *Session) leave() {
 	s.state, s.told, s.pause = state{}, state{}, 0
 	if w := s.work; w != nil {
 		w.uploads.Free() // a disconnect and a take-over alike (spec 4)
-		if w.mid = false; len(w.said) > 0 && w.said[0].file != nil {
-			w.said[0].file.rewind()
+		if w.mid = false; len(w.said) > 0 {
+			w.said[0].rewind()
 		}
 	}
 	s.hub.gone(s)

@@ -3,6 +3,7 @@ package session
 import (
 	"encoding/binary"
 	"fmt"
+	"net/netip"
 	"reflect"
 	"sync"
 	"testing"
@@ -103,19 +104,21 @@ const (
 
 // fakeConn is a connection without a socket. It does what the engine promises to its Handler and Peer.
 type fakeConn struct {
-	stage   *stage
-	opened  time.Time
-	pending int // what Pending answers
+	stage  *stage
+	opened time.Time
 
-	mu     sync.Mutex
-	phase  int
-	peer   engine.Peer
-	held   [][]byte // messages that came while the hello was decided
-	heard  []transcript.Heard
-	life   time.Time // when the device last said something
-	probed time.Time // when the open ping was sent; zero: none is
-	asleep bool
-	sends  int // calls of Send
+	mu       sync.Mutex
+	pending  int  // what Pending answers
+	counting bool // Send adds to it
+	panics   bool // Pending does
+	phase    int
+	peer     engine.Peer
+	held     [][]byte // messages that came while the hello was decided
+	heard    []transcript.Heard
+	life     time.Time // when the device last said something
+	probed   time.Time // when the open ping was sent; zero: none is
+	asleep   bool
+	sends    int // calls of Send
 }
 
 var _ engine.Conn = (*fakeConn)(nil)
@@ -136,6 +139,9 @@ func (c *fakeConn) Send(b *engine.Buffer) {
 	if c.phase != ended {
 		c.sends++
 		c.record(b.B)
+		if c.counting {
+			c.pending += len(b.B)
+		}
 	}
 	engine.PutBuffer(b)
 }
@@ -162,7 +168,24 @@ func (c *fakeConn) end(f *engine.Farewell, err error) {
 func (c *fakeConn) Pending() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.panics {
+		panic("the secret panic of a test")
+	}
 	return c.pending
+}
+
+// setPending lets so many bytes wait for the device, whatever is sent.
+func (c *fakeConn) setPending(n int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.pending, c.counting = n, false
+}
+
+// countPending is a device that takes nothing from now on.
+func (c *fakeConn) countPending(n int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.pending, c.counting = n, true
 }
 
 func (c *fakeConn) Silence(now time.Time) time.Duration {
@@ -172,6 +195,10 @@ func (c *fakeConn) Silence(now time.Time) time.Duration {
 }
 
 func (c *fakeConn) Local() bool { return false }
+
+func (c *fakeConn) Origin() netip.Addr { return netip.Addr{} }
+
+func (c *fakeConn) SendPart(b *engine.Buffer) { c.Send(b) }
 
 func (c *fakeConn) Probe() {
 	c.mu.Lock()

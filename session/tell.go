@@ -17,9 +17,18 @@ type said struct {
 	delivery *delivery // nil for what the agent said
 
 	id    string // of the message that Text is told in
-	told  int    // frames of it; Text is what is left
-	total int    // frames of all of it
+	at    int    // bytes of Text that were told
+	told  int    // in so many frames
+	total int    // of so many
 	file  *outgoing
+}
+
+// rewind lets what was told in part be told from its beginning, on another connection.
+func (what *said) rewind() {
+	what.at, what.told = 0, 0
+	if what.file != nil {
+		what.file.rewind()
+	}
 }
 
 // resume tells the device what is to be told, as far as the device takes it. What cannot be told because nobody listens
@@ -76,13 +85,14 @@ func (s *Session) tellText(what *said, now time.Time) bool {
 		what.id = s.hub.names.next()
 		what.total = countParts(what.Text, codec.DefaultChunkLimit)
 	}
-	for what.Text != "" {
+	for what.at < len(what.Text) {
 		if !s.room() {
 			return false
 		}
-		n := cut(what.Text, codec.DefaultChunkLimit)
-		s.sendMessage(&codec.Message{ID: what.id, Text: what.Text[:n], Index: what.told, Total: what.total, Final: n == len(what.Text)}, what.turn, now)
-		what.Text = what.Text[n:]
+		rest := what.Text[what.at:]
+		n := cut(rest, codec.DefaultChunkLimit)
+		s.sendMessage(&codec.Message{ID: what.id, Text: rest[:n], Index: what.told, Total: what.total, Final: n == len(rest)}, what.turn, now)
+		what.at += n
 		what.told++
 	}
 	return true

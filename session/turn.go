@@ -27,6 +27,7 @@ type turn struct {
 	session *Session
 	key     messageKey
 	file    *media.File     // Turn.File's content; the turn's
+	waits   bool            // it took of the budget for that
 	asked   bool            // a slot was asked for; the agent was, once ctx is set
 	ctx     context.Context // nil until the agent was asked
 	cancel  context.CancelFunc
@@ -82,6 +83,13 @@ func (s *Session) accept(ask agent.Turn, file *media.File, id string, key messag
 	if w.running == nil && len(w.waiting) == 0 && s.instant(t, now) {
 		return
 	}
+	if w.running != nil && !s.hub.budget.Take(t.weight()) {
+		s.recent.remove(key)
+		t.free()
+		s.busy(id, now)
+		return
+	}
+	t.waits = w.running != nil
 	t.keep()
 	w.waiting = append(w.waiting, t)
 	w.bytes += size
@@ -90,17 +98,23 @@ func (s *Session) accept(ask agent.Turn, file *media.File, id string, key messag
 	}
 }
 
+// turnWeight is what a turn that waits costs beside its text.
+const turnWeight = 256
+
+// weight is what t takes of the budget of all devices while it waits; its file is counted already.
+func (t *turn) weight() int { return turnWeight + len(t.ID) + len(t.Text) }
+
 // instant lets the agent answer t here and now, if it can; t still borrows from the frame.
 func (s *Session) instant(t *turn, now time.Time) bool {
 	reply, ok := t.instant()
 	if !ok {
 		return false
 	}
+	s.begins(t)
 	if len(reply) > codec.DefaultChunkLimit || !s.room() || len(s.work.said) > 0 {
 		t.keep() // it may have to wait
 		reply = strings.Clone(reply)
 	}
-	s.begins(t)
 	s.work.said = append(s.work.said, said{Event: agent.Event{Text: reply}, turn: t, end: true})
 	s.resume(now)
 	return true
@@ -134,6 +148,14 @@ func (t *turn) size() int {
 
 var turnPool = sync.Pool{New: func() any { return new(turn) }}
 
+// counted gives back what t took while it waited.
+func (t *turn) counted() {
+	if t.waits {
+		t.waits = false
+		t.session.hub.budget.Give(t.weight())
+	}
+}
+
 // nextTurn begins the first of the turns that wait.
 func (s *Session) nextTurn(now time.Time) {
 	w := s.work
@@ -146,6 +168,7 @@ func (s *Session) nextTurn(now time.Time) {
 		w.waiting = nil
 	}
 	w.bytes -= t.size()
+	t.counted()
 	s.begins(t)
 	t.asked = true
 	if s.hub.slots.take(s) {
@@ -279,6 +302,7 @@ func (s *Session) showTurn(now time.Time) {
 func (s *Session) cancelTurns() {
 	w := s.work
 	for _, t := range w.waiting {
+		t.counted()
 		t.free()
 	}
 	w.waiting, w.bytes = nil, 0
