@@ -50,7 +50,8 @@ func (c *conn) request(b []byte, now time.Time) (rest []byte) {
 		m.B = append(m.B, b[:min(len(b), maxRequest)]...)
 		block = m.B
 	}
-	end := bytes.Index(block[:min(len(block), maxRequest)], []byte("\r\n\r\n"))
+	from := max(before-3, 0) // what came before was looked through, but the end may have come in pieces
+	end := bytes.Index(block[from:min(len(block), maxRequest)], []byte("\r\n\r\n"))
 	if end < 0 {
 		switch {
 		case len(block) >= maxRequest:
@@ -66,7 +67,7 @@ func (c *conn) request(b []byte, now time.Time) (rest []byte) {
 		}
 		return nil
 	}
-	end += len("\r\n\r\n")
+	end += from + len("\r\n\r\n")
 	c.route(block[:end], now)
 	if m := c.in.message; m != nil {
 		c.in.message = nil
