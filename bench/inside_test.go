@@ -1,0 +1,61 @@
+package bench
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"net"
+	"runtime"
+	"runtime/debug"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"mobilegate/agent"
+	"mobilegate/codec"
+	"mobilegate/engine"
+	"mobilegate/session"
+)
+
+// inside is a gateway in this process, put together as serve does, whose heap and goroutines can be looked at. Its devices
+// are in a process of their own, so that nearly all that happens here is the gateway's.
+type inside struct {
+	engine *engine.Server
+	hub    *session.Hub
+	fleet  *fleet
+}
+
+func newInside(tb testing.TB) *inside {
+	tb.Helper()
+	codec.Warm()
+	log := slog.New(slog.NewTextHandler(io.Discard, nil))
+	hub, err := session.New(session.Config{Agent: &agent.Echo{}, Access: session.Access{Tokens: []session.Token{{Secret: token}}}, Log: log})
+	require.NoError(tb, err)
+	g := &inside{hub: hub}
+	g.engine = engine.New(engine.Config{
+		Host: "127.0.0.1", Loops: max(runtime.GOMAXPROCS(0)-1, 1), PingInterval: 50 * time.Second, Log: log,
+		MaxMessage: codec.MaxFrameBytes, MaxHello: codec.MaxHelloBytes, HelloTimeout: codec.HelloTimeout,
+	}, hub)
+	require.NoError(tb, g.engine.Start())
+	hub.Start()
+	tb.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		defer cancel()
+		require.NoError(tb, g.engine.Stop(ctx))
+		hub.Close()
+		require.Zero(tb, g.engine.Stats().Panics+hub.Stats().Panics)
+	})
+	g.fleet = newFleet(tb, net.JoinHostPort("127.0.0.1", strconv.Itoa(g.engine.Port())), "inside")
+	return g
+}
+
+// heap is what is alive, in bytes. What a pool holds is given up first: that takes two collections.
+func heap() int {
+	debug.FreeOSMemory()
+	debug.FreeOSMemory()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int(m.HeapAlloc)
+}

@@ -1,0 +1,186 @@
+package bench
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// order is what a fleet is told to do; see the methods of crowd with these names.
+type order struct {
+	Do     string
+	N      int           // devices, or turns of each device
+	Rate   int           // turns a second over all devices
+	For    time.Duration // how long
+	Size   int           // bytes of each text frame; 0: as it comes
+	Narrow bool
+	Kind   string // of misbehaviour
+}
+
+// result answers an order.
+type result struct {
+	Err           string
+	Turns         int // that ended with a reply
+	Bad           int // error frames, and turns that ended without a reply
+	Online        int // devices that the gateway has not left
+	Writes        int // data segments that the order brought to the devices, without those of idle avatars
+	Closed        map[int]int
+	Took          time.Duration
+	P50, P99, Max time.Duration // from when a turn was due until its last frame was read
+}
+
+func (c *crowd) obey(o order) result {
+	c.res, c.latency, c.idles, c.size = result{Closed: c.res.Closed}, c.latency[:0], 0, o.Size
+	began, segments := time.Now(), c.segments()
+	var err error
+	switch o.Do {
+	case "connect":
+		err = c.connect(o)
+	case "turns":
+		err = c.turns(o)
+	case "paced":
+		err = c.paced(o)
+	case "misbehave":
+		err = c.misbehave(o)
+	case "look":
+	default:
+		err = fmt.Errorf("unknown order %q", o.Do)
+	}
+	if err != nil {
+		c.res.Err = err.Error()
+	}
+	c.res.Took, c.res.Online = time.Since(began), c.open
+	c.res.Writes = c.segments() - segments - c.idles
+	if n := len(c.latency); n > 0 {
+		slices.Sort(c.latency)
+		at := func(p float64) time.Duration { return c.latency[int(p*float64(n-1))] }
+		c.res.P50, c.res.P99, c.res.Max = at(0.5), at(0.99), at(1)
+	}
+	return c.res
+}
+
+// segments counts the data segments that came in. On loopback, with TCP_NODELAY on the other side, each write that fits into
+// a segment is one.
+func (c *crowd) segments() (n int) {
+	for _, d := range c.devices {
+		if d.fd < 0 {
+			continue
+		}
+		if info, err := unix.GetsockoptTCPInfo(d.fd, unix.IPPROTO_TCP, unix.TCP_INFO); err == nil {
+			n += int(info.Data_segs_in)
+		}
+	}
+	return n
+}
+
+// connect adds o.N devices, each with its hello and one turn done.
+func (c *crowd) connect(o order) error {
+	const atOnce = 128
+	first := len(c.devices)
+	for i := range o.N {
+		d := &device{id: fmt.Sprintf("%8.8s-0000-4000-8000-%012d", c.name, first+i), left: 1}
+		if err := d.open(c.to, o.Narrow); err != nil {
+			return err
+		}
+		c.devices = append(c.devices, d)
+		c.socket[int32(d.fd)] = d
+		c.open++
+		c.underWay++
+		if err := c.interest(unix.EPOLL_CTL_ADD, d.fd, unix.EPOLLIN|unix.EPOLLOUT); err != nil {
+			return err
+		}
+		if err := c.until(func() bool { return c.underWay < atOnce }); err != nil {
+			return err
+		}
+	}
+	return c.until(func() bool { return c.underWay == 0 })
+}
+
+// turns lets every device have o.N turns, one after the other, or as many as there is time for in o.For.
+func (c *crowd) turns(o order) error {
+	c.next, c.alarm = time.Time{}, nil
+	if o.For > 0 {
+		o.N = 1 << 30
+		c.next = time.Now().Add(o.For)
+		c.alarm = func(time.Time) {
+			for _, d := range c.devices {
+				d.left = 0
+			}
+			c.next = time.Time{}
+		}
+	}
+	for _, d := range c.devices {
+		if d.left = o.N; d.fd >= 0 {
+			c.underWay++
+			c.ask(d, time.Now())
+		}
+	}
+	return c.until(func() bool { return c.underWay == 0 })
+}
+
+// paced lets the devices have a turn each in their order, o.Rate a second, for as long as o.For; nothing that is slow holds
+// back what is due later.
+func (c *crowd) paced(o order) error {
+	interval, total := time.Second/time.Duration(o.Rate), int(o.For.Seconds()*float64(o.Rate))
+	c.every(interval, total, func(d *device, due time.Time) {
+		c.underWay++
+		c.ask(d, due)
+	})
+	return c.until(func() bool { return c.next.IsZero() && c.underWay == 0 })
+}
+
+// misbehave makes every device one of a kind, for good. Those who cause work begin one after the other within o.For, so that
+// it is their fault that is measured and not a rush.
+func (c *crowd) misbehave(o order) error {
+	for _, d := range c.devices {
+		d.silent = true
+		switch o.Kind {
+		case "half": // stops in the middle of a frame
+			c.send(d, append(frameHead(opText, 4096), make([]byte, 1024)...))
+		case "drip": // sends a byte a second
+			c.send(d, frameHead(opText, 64<<10))
+		case "deaf": // asks for much and reads nothing
+			if err := c.interest(unix.EPOLL_CTL_MOD, d.fd, 0); err != nil {
+				return err
+			}
+		default:
+			return fmt.Errorf("unknown misbehaviour %q", o.Kind)
+		}
+	}
+	switch o.Kind {
+	case "deaf":
+		c.every(o.For/time.Duration(len(c.devices)), len(c.devices), func(d *device, _ time.Time) { c.send(d, d.text("/long 200000", 0)) })
+	case "drip":
+		c.every(time.Second/time.Duration(len(c.devices)), 1<<30, func(d *device, _ time.Time) { c.send(d, []byte{'x'}) })
+	}
+	return nil
+}
+
+// every calls do for one device after the other, total times.
+func (c *crowd) every(interval time.Duration, total int, do func(d *device, due time.Time)) {
+	began, n := time.Now(), 0
+	c.next = began
+	c.alarm = func(now time.Time) {
+		for n < total && !c.next.After(now) {
+			if d := c.devices[n%len(c.devices)]; d.fd >= 0 {
+				do(d, c.next)
+			}
+			n++
+			c.next = began.Add(time.Duration(n) * interval)
+		}
+		if n == total {
+			c.next = time.Time{}
+		}
+	}
+}
+
+// said is what devices say, up to a length that changes from turn to turn.
+const said = "What is the weather going to be in Lisbon today, and shall I take a coat with me when I go out in the evening? " +
+	"I would rather not carry one all day, but the last time I went without it I was sorry by nine."
+
+func (c *crowd) ask(d *device, due time.Time) {
+	d.due = append(d.due, due)
+	c.send(d, d.text(said[:10+37*d.said%190], c.size))
+}
