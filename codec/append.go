@@ -1,6 +1,7 @@
 package codec
 
 import (
+	"slices"
 	"strconv"
 	"unicode/utf8"
 )
@@ -57,6 +58,7 @@ func appendString(dst []byte, s string) []byte {
 
 // appendText adds the inside of a JSON string.
 func appendText(dst []byte, s string) []byte {
+	dst = slices.Grow(dst, len(s)+2)
 	valid := utf8.ValidString(s)
 	start := 0 // s[start:i] is still to be added, as it is
 	for i := 0; i < len(s); {

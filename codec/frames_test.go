@@ -35,7 +35,7 @@ func TestFrames(t *testing.T) {
 		},
 		{
 			AppendMedia(nil, &MediaHead{ID: "f", Kind: MediaVoice, Mime: "audio/ogg", Filename: "a.ogg", Caption: "c", ReplyTo: "1", Part: 1, Parts: 2, Size: 9, Seq: 5}, []byte("a")),
-			`{"t":"media","id":"f","kind":"voice","mime":"audio/ogg","filename":"a.ogg","caption":"c","part":1,"parts":2,"final":false,"size":9,"data":"YQ==","reply_to":"1","seq":5}`,
+			`{"t":"media","id":"f","kind":"voice","mime":"audio/ogg","filename":"a.ogg","caption":"c","part":1,"parts":2,"final":false,"size":9,"reply_to":"1","seq":5,"data":"YQ=="}`,
 		},
 		{AppendMedia(nil, &MediaHead{ID: "f", Kind: MediaVideo, URL: "http://x", Parts: 1, Final: true, Size: 9}, nil), `{"t":"media","id":"f","kind":"video","mime":"","filename":"","part":0,"parts":1,"final":true,"size":9,"url":"http://x"}`},
 		{AppendMedia(nil, &MediaHead{ID: "f", Kind: MediaVideo, Parts: 1, Final: true}, nil), `{"t":"media","id":"f","kind":"video","mime":"","filename":"","part":0,"parts":1,"final":true,"size":0,"data":""}`},

@@ -32,12 +32,13 @@ func getMessage() *Buffer { return taken(messages.Get()) }
 func PutMessage(b *Buffer) {
 	if n := cap(b.B); n > maxPooled {
 		large.Add(-int64(n))
+		largeReleased.Add(int64(n))
 	}
 	put(&messages, b)
 }
 
-// large is the capacity of all messages, in part or whole, that no pool keeps: Config.MaxInbound bounds it.
-var large atomic.Int64
+// large is the capacity of all messages, in part or whole, that no pool keeps: Config.MaxInbound bounds it; and what was let go of it since the start.
+var large, largeReleased atomic.Int64
 
 // grow makes room for n bytes more in a message of which so many more are announced: twice what is there, so that copying
 // stays cheap, but never ahead of what was received, whatever was announced. It answers false when that is more than all

@@ -220,6 +220,7 @@ func (c *conn) closedBy(err error) {
 		c.srv.drainer.forget(c)
 		c.out.release()
 		c.srv.waiting.Add(-int64(c.out.size))
+		c.srv.released.Add(int64(c.out.size))
 		c.out = nil
 	}
 	c.mu.Unlock()

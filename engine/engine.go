@@ -149,7 +149,8 @@ func (c *Config) fill() {
 	}
 }
 
-// Stats are counters of a Server since its start; Connections is the number that is open now.
+// Stats are counters of a Server since its start; Connections is the number that is open now. Released is about how many
+// bytes of memory were let go: by connections that ended, queues that emptied and large messages that were done with.
 type Stats struct {
-	Connections, Accepted, Refused, Upgraded, Panics int64
+	Connections, Accepted, Refused, Upgraded, Panics, Released int64
 }

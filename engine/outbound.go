@@ -93,6 +93,7 @@ func (c *conn) drain() {
 		o.waiting, o.written = o.waiting[1:], 0
 	}
 	c.srv.waiting.Add(int64(o.size - before))
+	c.srv.released.Add(int64(before - o.size))
 	if o.size < before {
 		o.moved = c.srv.cfg.Now()
 		c.alive(o.moved)

@@ -43,7 +43,7 @@ type Server struct {
 	draining atomic.Bool
 	stopping atomic.Bool
 
-	open, accepted, refused, upgraded, panics atomic.Int64
+	open, accepted, refused, upgraded, panics, released atomic.Int64
 }
 
 // New makes a Server whose strangers are handler's. Nothing runs before Start.
@@ -54,6 +54,9 @@ func New(cfg Config, handler Handler) *Server {
 
 // tick is the grain of the engine's deadlines, the shortest of which is 3 s.
 const tick = 250 * time.Millisecond
+
+// connBytes is about what a connection and its session cost.
+const connBytes = 1 << 10
 
 // userTimeout is how long TCP itself waits for a sign of life.
 const userTimeout = 120 * time.Second
@@ -185,7 +188,8 @@ func (s *Server) Stop(ctx context.Context) error {
 
 // Stats may be called at any time.
 func (s *Server) Stats() Stats {
-	return Stats{Connections: s.open.Load(), Accepted: s.accepted.Load(), Refused: s.refused.Load(), Upgraded: s.upgraded.Load(), Panics: s.panics.Load()}
+	return Stats{Connections: s.open.Load(), Accepted: s.accepted.Load(), Refused: s.refused.Load(), Upgraded: s.upgraded.Load(), Panics: s.panics.Load(),
+		Released: s.released.Load() + largeReleased.Load()}
 }
 
 // OnOpen is gnet's: a connection was accepted and belongs to a loop.
@@ -224,6 +228,7 @@ func (s *Server) OnTraffic(sock gnet.Conn) gnet.Action {
 // OnClose is gnet's: the last call for a connection, whose descriptor is closed after it.
 func (s *Server) OnClose(sock gnet.Conn, _ error) gnet.Action {
 	s.open.Add(-1)
+	s.released.Add(connBytes)
 	c := sock.Context().(*conn)
 	c.guard(func() { c.closedBy(ErrLost) })
 	return gnet.None

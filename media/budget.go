@@ -5,8 +5,9 @@ import "sync/atomic"
 // Budget bounds the bytes that the files and unfinished uploads of all devices hold together. Its methods may be called from
 // any goroutine. A nil Budget has no bound.
 type Budget struct {
-	limit int64
-	used  atomic.Int64
+	limit    int64
+	used     atomic.Int64
+	returned atomic.Int64
 }
 
 // NewBudget makes a Budget of so many bytes.
@@ -32,6 +33,7 @@ func (b *Budget) Take(n int) bool {
 func (b *Budget) Give(n int) {
 	if b != nil {
 		b.used.Add(-int64(n))
+		b.returned.Add(int64(n))
 	}
 }
 
@@ -41,4 +43,12 @@ func (b *Budget) Used() int64 {
 		return 0
 	}
 	return b.used.Load()
+}
+
+// Returned is the number of bytes that were given back since the start.
+func (b *Budget) Returned() int64 {
+	if b == nil {
+		return 0
+	}
+	return b.returned.Load()
 }

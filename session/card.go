@@ -214,7 +214,7 @@ func (s *Session) settleCard(c *card, a agent.Answer, now time.Time) {
 		once.Do(func() {
 			e := newEvent(evConfirm)
 			e.card, e.err = c, err
-			s.post(e, onTurn)
+			s.post(e, here)
 		})
 	}
 	if !c.tell(a) {

@@ -31,7 +31,7 @@ type Config struct {
 	RemoteOnly bool        // a connection from this host needs a deliver token too, to deliver (spec 9)
 	Quota      *Quota      // DefaultQuota
 	QuotaOff   bool        // switches rates off, never a bound on memory
-	Workers    int         // session logic that is too much for an event loop; GOMAXPROCS
+	Workers    int         // for session logic that is too much for an event loop; one less than GOMAXPROCS
 	MaxTurns   int         // turns that run at a time, over all devices; 10 000
 	MaxOffline int         // offline devices that something is remembered of; 100 000
 	MaxFiles   int64       // bytes of files that are held for all devices; 512 MiB
@@ -77,9 +77,10 @@ type shard struct {
 
 type counters struct{ frames, unknown, errors, refused, turns, failed, panics atomic.Int64 }
 
-// Stats are counters since the start; Online and Devices are numbers of now.
+// Stats are counters since the start; Online and Devices are numbers of now. Released is how many bytes of files and waiting
+// messages were let go.
 type Stats struct {
-	Online, Devices, Frames, Unknown, Errors, Refused, Turns, Failed, Panics int64
+	Online, Devices, Frames, Unknown, Errors, Refused, Turns, Failed, Panics, Released int64
 }
 
 // tick is the grain of the session's deadlines.
@@ -88,7 +89,7 @@ const tick = 50 * time.Millisecond
 // New makes a Hub. It works once Start was called; until then a test may drive it by hand.
 func New(cfg Config) (*Hub, error) {
 	if cfg.Workers == 0 {
-		cfg.Workers = runtime.GOMAXPROCS(0)
+		cfg.Workers = max(1, runtime.GOMAXPROCS(0)-1) // the loops must always find a processor
 	}
 	if cfg.MaxTurns == 0 {
 		cfg.MaxTurns = 10_000
@@ -176,7 +177,7 @@ func (h *Hub) Close() {
 // Stats may be called at any time.
 func (h *Hub) Stats() Stats {
 	st := Stats{Frames: h.stats.frames.Load(), Unknown: h.stats.unknown.Load(), Errors: h.stats.errors.Load(), Refused: h.stats.refused.Load(),
-		Turns: h.stats.turns.Load(), Failed: h.stats.failed.Load(), Panics: h.stats.panics.Load()}
+		Turns: h.stats.turns.Load(), Failed: h.stats.failed.Load(), Panics: h.stats.panics.Load(), Released: h.Released()}
 	for i := range h.shards {
 		h.shards[i].mu.Lock()
 		st.Devices += int64(len(h.shards[i].devices))
@@ -187,6 +188,9 @@ func (h *Hub) Stats() Stats {
 	h.away.Unlock()
 	return st
 }
+
+// Released is Stats.Released without the rest, which takes longer to count.
+func (h *Hub) Released() int64 { return h.budget.Returned() }
 
 // since is now as the sessions keep it: 8 bytes instead of 24.
 func (h *Hub) since(now time.Time) time.Duration { return now.Sub(h.start) + 1 } // never 0, which means none
@@ -220,7 +224,7 @@ func (h *Hub) deliverHello(device string, e *event) {
 	start, _ := s.inbox.put(e) // only frames find it full
 	sh.mu.Unlock()
 	if start {
-		s.run(onLoop)
+		s.run(here)
 	}
 }
 

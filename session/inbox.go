@@ -62,12 +62,13 @@ func (e *event) free() {
 	events.Put(e)
 }
 
-// maxLight is up to how many bytes of input an event is handled on the event loop itself.
+// maxLight is up to how many bytes of input or output an event is handled by the goroutine that brings it.
 const maxLight = 4 << 10
 
-// light tells whether handling e is so little work that the loop may do it.
+// light tells whether handling e is so little work that an event loop may do it, or the goroutine of a turn. There may be
+// thousands of those: were they to cut long replies all at once, the loops would wait for a processor.
 func (e *event) light() bool {
-	return (e.buf == nil || len(e.buf.B) <= maxLight) && len(e.said.Text) <= maxLight
+	return (e.buf == nil || len(e.buf.B) <= maxLight) && len(e.said.Text) <= maxLight && e.said.File == nil
 }
 
 // inbox is where the order of a session is made: everything that happens to it goes through here, first in, first out, and
@@ -150,8 +151,7 @@ type where uint8
 
 const (
 	elsewhere where = iota // a goroutine that is not to be held up: the pool does the work
-	onLoop                 // an event loop: does what is light, the pool the rest
-	onTurn                 // the goroutine of a turn: may do all of it
+	here                   // an event loop, or the goroutine of a turn: does what is light, the pool the rest
 )
 
 // maxRun is after how many events a session goes to the end of the run queue, so that no device starves the others.
@@ -177,13 +177,13 @@ func (s *Session) post(e *event, w where) {
 // run works the inbox off. Whatever is said to the device meanwhile leaves in one write at the end.
 func (s *Session) run(w where) {
 	for range maxRun {
-		e := s.inbox.next(w == onLoop)
+		e := s.inbox.next(w == here)
 		if e == nil {
 			s.flush()
 			if s.finished() || s.inbox.rest() {
 				return
 			}
-			if w == onLoop {
+			if w == here {
 				break // what waits is not light
 			}
 			continue

@@ -44,7 +44,7 @@ func (s *Session) TimerItem() *wheel.Item { return &s.timer }
 func (s *Session) Message(c engine.Conn, b *engine.Buffer) {
 	e := newEvent(evFrame)
 	e.conn, e.buf = c, b
-	s.post(e, onLoop)
+	s.post(e, here)
 }
 
 // Drained implements engine.Peer.

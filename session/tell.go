@@ -16,16 +16,15 @@ type said struct {
 	err      error     // why it failed
 	delivery *delivery // nil for what the agent said
 
-	id    string // of the message that Text is told in
-	at    int    // bytes of Text that were told
-	told  int    // in so many frames
-	total int    // of so many
+	id    string   // of the message that Text is told in
+	parts []string // of Text, a frame each
+	told  int      // frames that were sent
 	file  *outgoing
 }
 
 // rewind lets what was told in part be told from its beginning, on another connection.
 func (what *said) rewind() {
-	what.at, what.told = 0, 0
+	what.told = 0
 	if what.file != nil {
 		what.file.rewind()
 	}
@@ -81,27 +80,19 @@ func (s *Session) tellText(what *said, now time.Time) bool {
 	if what.Text == "" {
 		return true
 	}
+	if len(what.Text) <= codec.DefaultChunkLimit {
+		s.sendMessage(&codec.Message{ID: s.hub.names.next(), Text: what.Text, Total: 1, Final: true}, what.turn, now)
+		return true
+	}
 	if what.id == "" {
 		what.id = s.hub.names.next()
-		what.total = countParts(what.Text, codec.DefaultChunkLimit)
+		what.parts = cutAll(nil, what.Text, codec.DefaultChunkLimit)
 	}
-	for what.at < len(what.Text) {
+	for total := len(what.parts); what.told < total; what.told++ {
 		if !s.room() {
 			return false
 		}
-		rest := what.Text[what.at:]
-		n := cut(rest, codec.DefaultChunkLimit)
-		s.sendMessage(&codec.Message{ID: what.id, Text: rest[:n], Index: what.told, Total: what.total, Final: n == len(rest)}, what.turn, now)
-		what.at += n
-		what.told++
+		s.sendMessage(&codec.Message{ID: what.id, Text: what.parts[what.told], Index: what.told, Total: total, Final: what.told == total-1}, what.turn, now)
 	}
 	return true
-}
-
-// countParts is how many frames a text takes (chunk.total).
-func countParts(text string, limit int) (n int) {
-	for ; text != ""; n++ {
-		text = text[cut(text, limit):]
-	}
-	return n
 }

@@ -207,7 +207,7 @@ func (t *turn) run() {
 	e.said.Text, e.err = t.answer()
 	t.cancel()
 	held := t.slot.Swap(slotEnded) == slotHeld
-	s.post(e, onTurn) // t is the worker's from now on
+	s.post(e, here) // t is the worker's from now on
 	if held {
 		s.hub.slots.release()
 	}
@@ -238,7 +238,7 @@ func (t *turn) emit(ev agent.Event) {
 	}
 	e := newEvent(evEmit)
 	e.turn, e.said = t, ev
-	t.session.post(e, onTurn)
+	t.session.post(e, here)
 }
 
 // answer takes what the agent said.

@@ -9,34 +9,40 @@ import (
 
 // keepSmall gives memory back to the system after a burst. Go's own collector runs again only when the heap has doubled,
 // or after two minutes, so after ten thousand connections or a wave of large messages an idle gateway would keep twice
-// what it needs. Once the gateway is quiet and has allocated enough since the last time, it is collected and returned.
-// A gateway that is busy is left alone: there the collector runs often enough.
-func keepSmall(ctx context.Context) {
+// what it needs. Once the gateway is quiet, and enough was allocated or let go since the last time, the heap is collected
+// and what is free of it returned. A gateway that is busy is left alone: there the collector runs often enough.
+//
+// released tells how many bytes were let go since the start: memory that was in use when it was last looked at, and for
+// which nothing is allocated when it falls free.
+func keepSmall(ctx context.Context, released func() int64) {
 	const (
-		look    = 5 * time.Second
-		worth   = 1 << 20 // bytes allocated since the last time, at least, and an eighth of what is in use
-		quiet   = 1 << 20 // bytes allocated within look, at most, and a hundredth of what is in use
-		forever = 2       // times in a row: a pool keeps what it is given for one collection more
+		look  = 5 * time.Second
+		worth = 1 << 20 // bytes allocated or let go since the last time, at least, and an eighth of what is in use
+		quiet = 1 << 20 // bytes allocated within look, at most, and a hundredth of what is in use
+		times = 2       // in a row: a pool keeps what it is given for one collection more
 	)
 	samples := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}, {Name: "/memory/classes/heap/objects:bytes"}}
+	read := func() (allocated, used uint64) {
+		metrics.Read(samples)
+		return samples[0].Value.Uint64(), samples[1].Value.Uint64()
+	}
 	tick := time.NewTicker(look)
 	defer tick.Stop()
-	var last, kept uint64
+	var last, done uint64
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
 		}
-		metrics.Read(samples)
-		allocated, used := samples[0].Value.Uint64(), samples[1].Value.Uint64()
-		if allocated-last <= max(quiet, used/100) && allocated-kept >= max(worth, used/8) {
-			for range forever {
+		allocated, used := read()
+		churn := allocated + uint64(released())
+		if allocated-last <= max(quiet, used/100) && churn-done >= max(worth, used/8) {
+			for range times {
 				debug.FreeOSMemory()
 			}
-			metrics.Read(samples)
-			allocated = samples[0].Value.Uint64()
-			kept = allocated
+			allocated, _ = read()
+			done = allocated + uint64(released())
 		}
 		last = allocated
 	}
