@@ -43,6 +43,8 @@ type Server struct {
 	draining atomic.Bool
 	stopping atomic.Bool
 
+	proxySeen atomic.Bool // and warned of
+
 	open, accepted, refused, upgraded, panics, released atomic.Int64
 }
 

@@ -22,7 +22,7 @@ func (h *Hub) Hello(c engine.Conn, b *engine.Buffer) {
 	second := h.second(h.cfg.Now())
 	from := h.addresses.get(c.Origin(), second)
 	refused := h.farewells.overloaded // 1013: the application comes again, which after 1008 it would not
-	if h.cfg.QuotaOff || !from.barred(h.quota.FailedHellosAMinute, second) {
+	if h.cfg.QuotaOff || !from.barred(h.quota.FailedHellosAMinute, second) || !from.counts(c) {
 		refused = h.welcome(c, b, in, from)
 	}
 	if refused != nil {

@@ -191,7 +191,7 @@ func TestDrain(t *testing.T) {
 		require.Equal(t, []string{"close 1001 going away"}, late.texts())
 		c.text("2", "never asked")
 		require.NoError(t, g.Settle())
-		require.NoError(t, g.Act("tel-1", transcript.Act{Verb: "replies", Text: "the last"}))
+		g.tell(t, "tel-1", "replies", "the last")
 		<-done
 		require.NoError(t, g.Settle())
 		all := c.texts()

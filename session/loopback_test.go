@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"net"
+	"net/netip"
 	"strconv"
 	"sync/atomic"
 	"testing"
@@ -36,7 +37,8 @@ func openHouse(t *testing.T, p pieces) *house {
 	first := newTestHub(t, nil, agent.Echo{}, h.now) // an engine compiles its last words before the first case comes
 	h.hub.Store(first)
 	t.Cleanup(first.Close)
-	h.server = engine.New(engine.Config{Host: "127.0.0.1", MaxConnections: 100, Now: h.now, Log: slog.New(slog.DiscardHandler)}, h)
+	h.server = engine.New(engine.Config{Host: "127.0.0.1", MaxConnections: 100, Now: h.now, Log: slog.New(slog.DiscardHandler),
+		TrustedProxies: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}, h)
 	require.NoError(t, h.server.Start())
 	t.Cleanup(func() { require.NoError(t, h.server.Stop(context.Background())) })
 	return h
@@ -61,6 +63,7 @@ func (h *house) stage(t *testing.T, with []string) *lobby {
 	t.Cleanup(g.agent.finish)
 	t.Cleanup(func() { // also when the case has failed
 		for _, l := range g.links {
+			l.Do(transcript.Break)
 			l.conn.Close()
 			<-l.done
 		}
@@ -68,20 +71,25 @@ func (h *house) stage(t *testing.T, with []string) *lobby {
 	return g
 }
 
-func (g *lobby) Dial() (transcript.Link, error) {
+func (g *lobby) Dial(from string) (transcript.Link, error) {
 	c, err := net.Dial("tcp", "127.0.0.1:"+strconv.Itoa(g.server.Port()))
 	if err != nil {
 		return nil, err
 	}
 	l := &wsLink{t: g.t, conn: c.(*net.TCPConn), pieces: g.pieces, done: make(chan struct{})}
-	l.write([]byte("GET /ws HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n" +
+	if from != "" {
+		from = "X-Forwarded-For: " + from + "\r\n"
+	}
+	l.write([]byte("GET /ws HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n" + from +
 		"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"))
 	go l.read()
 	g.links = append(g.links, l)
 	return l, nil
 }
 
-func (g *lobby) Act(device string, act transcript.Act) error { return g.agent.act(device, act) }
+func (g *lobby) Act(device string, act transcript.Act) ([]byte, error) {
+	return g.agent.act(device, act)
+}
 
 func (g *lobby) Advance(d time.Duration) error {
 	err := g.pass(d, g.hub, func(now time.Time) {
@@ -132,23 +140,50 @@ func (g *lobby) fence() error {
 // rest waits until the hub has nothing to do and both sides agree about who is connected.
 func (g *lobby) rest() error {
 	return g.until("rest", func() bool {
-		ready, undecided := 0, 0
+		ready, undecided, unsure := 0, 0, 0
 		for _, l := range g.links {
 			switch l.state() {
 			case admitted:
-				ready++
+				if l.isStopped() {
+					unsure++ // it may have missed its end
+				} else {
+					ready++
+				}
 			case deciding:
 				undecided++
 			}
 		}
-		attached, suitors, resting := g.hub.resting(g.agent.holds)
-		return resting && attached == ready && suitors == undecided
+		attached, suitors, resting := g.hub.resting(g.agent.holds, g.stops)
+		return resting && ready <= attached && attached <= ready+unsure && suitors == undecided
 	})
+}
+
+// stops tells whether the device takes nothing.
+func (g *lobby) stops(device string) (stopped bool) {
+	for _, l := range g.links { // the last is the device's
+		if l.isOf(device) {
+			stopped = l.isStopped()
+		}
+	}
+	return stopped
 }
 
 func (g *lobby) until(what string, ok func() bool) error {
 	for start := time.Now(); !ok(); {
 		if time.Since(start) > patience {
+			for i, l := range g.links {
+				l.mu.Lock()
+				println("LINK", i, l.pinged, l.pong, l.taken, l.ready, l.ended, l.stopped != nil, l.wire.fragments, len(l.heard))
+				l.mu.Unlock()
+				println("idle", l.idle(), l.canPing())
+			}
+			for i := range g.hub.shards {
+				for _, s := range g.hub.shards[i].devices {
+					println("SESSION", s.id, s.inbox.busy, s.inbox.last != nil, s.conn != nil)
+					if s.conn != nil { println("pending", s.conn.Pending()) }
+					if s.work != nil { println("said", len(s.work.said), s.work.mid, s.work.running != nil) }
+				}
+			}
 			return errors.New("waited in vain for " + what)
 		}
 		time.Sleep(20 * time.Microsecond) // whoever is waited for may need this core
@@ -169,11 +204,12 @@ func (g *lobby) close() {
 	require.NoError(g.t, g.until("the connections to end", func() bool { return g.server.Stats().Connections == 0 }))
 	require.Zero(g.t, g.hub.Stats().Devices, "sessions that nothing ends")
 	require.Zero(g.t, g.hub.Stats().Online)
+	requireNothingHeld(g.t, g.hub)
 }
 
 // resting tells whether nothing happens in the hub by itself: it takes each session like a worker and looks at it. held are
-// the turns of an agent that waits to be told what to do.
-func (h *Hub) resting(held func(*agent.Turn) bool) (attached, suitors int, resting bool) {
+// the turns of an agent that waits to be told what to do, stopped the devices that take nothing.
+func (h *Hub) resting(held func(*agent.Turn) bool, stopped func(device string) bool) (attached, suitors int, resting bool) {
 	asked := 0
 	for i := range h.shards {
 		h.shards[i].mu.Lock()
@@ -196,10 +232,10 @@ func (h *Hub) resting(held func(*agent.Turn) bool) (attached, suitors int, resti
 			if s.work != nil && s.work.suitor != nil {
 				suitors++
 			}
-			works := false
-			if s.work != nil && s.work.running != nil && s.work.running.ctx != nil {
+			works := s.waitsForRoom() && !stopped(s.id)
+			if s.work != nil && s.work.running != nil && s.work.running.slot.Load() == slotHeld {
 				asked++
-				works = !held(&s.work.running.Turn)
+				works = works || !held(&s.work.running.Turn)
 			}
 			s.run(elsewhere)
 			if works {
@@ -210,4 +246,9 @@ func (h *Hub) resting(held func(*agent.Turn) bool) (attached, suitors int, resti
 	h.slots.mu.Lock()
 	defer h.slots.mu.Unlock()
 	return attached, suitors, asked == h.slots.running
+}
+
+// waitsForRoom tells whether the engine will say Drained to s.
+func (s *Session) waitsForRoom() bool {
+	return s.conn != nil && (s.conn.Pending() > 0 || s.state != s.told || s.work != nil && len(s.work.said) > 0)
 }

@@ -180,7 +180,9 @@ func (s *Session) charge(bytes int, now time.Time) (wait time.Duration) {
 		wait = h.tokens[s.owner].charge(&h.quota.Token, bytes, at)
 	}
 	if wait == 0 && s.address != nil {
-		wait = s.address.charge(&h.quota.Address, bytes, at)
+		if wait = s.address.charge(&h.quota.Address, bytes, at); wait > 0 && !s.address.counts(s.conn) {
+			wait = 0
+		}
 	}
 	return wait
 }

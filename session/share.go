@@ -4,6 +4,8 @@ import (
 	"net/netip"
 	"sync"
 	"time"
+
+	"mobilegate/engine"
 )
 
 // share is what all devices of one token entry, or of one client address, use together.
@@ -12,7 +14,13 @@ type share struct {
 	used   usage
 	failed counter // hellos of this minute
 	users  int     // connections; guarded by shares
+	local  bool    // the address is loopback: see counts
 }
+
+// counts tells whether c is to be held to what its address may do. Behind a proxy on this host that leaves no header all
+// devices are loopback peers, and one of them must not lock out the others: only a peer of the gateway's own user counts.
+// The answer takes a system call, so it is asked for only when it matters.
+func (sh *share) counts(c engine.Conn) bool { return !sh.local || c.Local() }
 
 func (sh *share) charge(rate *Rate, bytes int, now time.Duration) time.Duration {
 	sh.mu.Lock()
@@ -47,7 +55,7 @@ func (l *shares) get(addr netip.Addr, second uint32) *share {
 		if l.of == nil {
 			l.of = map[netip.Addr]*share{}
 		}
-		sh = new(share)
+		sh = &share{local: addr.IsLoopback()}
 		l.of[addr] = sh
 	}
 	sh.users++

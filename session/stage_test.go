@@ -1,8 +1,7 @@
 package session
 
 import (
-	"encoding/binary"
-	"fmt"
+	"errors"
 	"net/netip"
 	"reflect"
 	"sync"
@@ -46,7 +45,15 @@ func newStageFor(t *testing.T, a agent.Agent, with ...string) *stage {
 	return g
 }
 
-func (g *stage) Dial() (transcript.Link, error) { return g.dial(), nil }
+func (g *stage) Dial(from string) (transcript.Link, error) {
+	c := g.dial()
+	if from == "" {
+		return c, nil
+	}
+	var err error
+	c.from, err = netip.ParseAddr(from)
+	return c, err
+}
 
 func (g *stage) dial() *fakeConn {
 	c := &fakeConn{stage: g, opened: g.now(), life: g.now()}
@@ -75,7 +82,20 @@ func (g *stage) Advance(d time.Duration) error {
 	}, g.Settle)
 }
 
-func (g *stage) Act(device string, act transcript.Act) error { return g.agent.act(device, act) }
+func (g *stage) Act(device string, act transcript.Act) ([]byte, error) {
+	if g.agent == nil {
+		return nil, nil
+	}
+	return g.agent.act(device, act)
+}
+
+// tell lets the agent of the transcripts do something.
+func (g *stage) tell(t *testing.T, device, verb, text string) {
+	t.Helper()
+	_, err := g.Act(device, transcript.Act{Verb: verb, Text: text})
+	require.NoError(t, err)
+	require.NoError(t, g.Settle())
+}
 
 // close ends all connections and sees to it that nothing is left behind.
 func (g *stage) close() {
@@ -90,8 +110,23 @@ func (g *stage) close() {
 	require.NoError(g.t, g.Advance(20*time.Minute))
 	require.Zero(g.t, g.hub.Stats().Devices, "sessions that nothing ends")
 	require.Zero(g.t, g.hub.Stats().Online)
-	require.Zero(g.t, g.hub.slots.running)
 	require.Zero(g.t, g.hub.wheel.Len())
+	requireNothingHeld(g.t, g.hub)
+}
+
+// requireNothingHeld: when all is over, what was taken was given back.
+func requireNothingHeld(t *testing.T, h *Hub) {
+	t.Helper()
+	require.Zero(t, h.budget.Used(), "bytes of files that nobody has any more")
+	require.Zero(t, h.slots.running)
+	require.Equal(t, h.cfg.MaxTurns, h.slots.free)
+	require.Empty(t, h.slots.line)
+	require.Nil(t, h.cards.of, "cards that nobody can answer any more")
+	h.addresses.mu.Lock()
+	defer h.addresses.mu.Unlock()
+	for addr, sh := range h.addresses.of {
+		require.Zero(t, sh.users, addr)
+	}
 }
 
 // The phases of a fakeConn, as in the engine.
@@ -106,6 +141,7 @@ const (
 type fakeConn struct {
 	stage  *stage
 	opened time.Time
+	from   netip.Addr // the client's address, as a trusted proxy told it; else the device is on this host
 
 	mu       sync.Mutex
 	pending  int  // what Pending answers
@@ -119,6 +155,9 @@ type fakeConn struct {
 	probed   time.Time // when the open ping was sent; zero: none is
 	asleep   bool
 	sends    int // calls of Send
+	stopped  bool
+	waits    []byte // what a device that has stopped does not take
+	wire     assembly
 }
 
 var _ engine.Conn = (*fakeConn)(nil)
@@ -138,7 +177,7 @@ func (c *fakeConn) Send(b *engine.Buffer) {
 	defer c.mu.Unlock()
 	if c.phase != ended {
 		c.sends++
-		c.record(b.B)
+		c.arrive(b.B)
 		if c.counting {
 			c.pending += len(b.B)
 		}
@@ -154,7 +193,12 @@ func (c *fakeConn) end(f *engine.Farewell, err error) {
 	if c.phase = ended; was != ended {
 		if f != nil {
 			// What a farewell says is the engine's own; a test may read it.
-			c.record(reflect.ValueOf(f).Elem().FieldByName("wire").Bytes())
+			words := reflect.ValueOf(f).Elem()
+			wire := words.FieldByName("wire").Bytes()
+			if c.midway() {
+				wire = wire[words.FieldByName("close").Int():] // as the engine does
+			}
+			c.arrive(wire)
 		} else {
 			c.heard = append(c.heard, transcript.Heard{})
 		}
@@ -171,7 +215,7 @@ func (c *fakeConn) Pending() int {
 	if c.panics {
 		panic("the secret panic of a test")
 	}
-	return c.pending
+	return c.pending + len(c.waits)
 }
 
 // setPending lets so many bytes wait for the device, whatever is sent.
@@ -194,9 +238,9 @@ func (c *fakeConn) Silence(now time.Time) time.Duration {
 	return now.Truncate(time.Second).Sub(c.life.Truncate(time.Second))
 }
 
-func (c *fakeConn) Local() bool { return false }
+func (c *fakeConn) Local() bool { return !c.from.IsValid() }
 
-func (c *fakeConn) Origin() netip.Addr { return netip.Addr{} }
+func (c *fakeConn) Origin() netip.Addr { return c.from }
 
 func (c *fakeConn) SendPart(b *engine.Buffer) { c.Send(b) }
 
@@ -211,16 +255,59 @@ func (c *fakeConn) Probe() {
 	}
 }
 
-// record reads the frames of the server back. It needs c.mu.
+// arrive needs c.mu, as the next two do.
+func (c *fakeConn) arrive(wire []byte) {
+	if c.stopped {
+		c.waits = append(c.waits, wire...)
+	} else {
+		c.record(wire)
+	}
+}
+
+// midway tells whether what was sent ends within a message.
+func (c *fakeConn) midway() bool {
+	a, rest := c.wire, c.waits
+	for len(rest) > 0 {
+		f, n, _ := readServerFrame(rest)
+		a.take(f)
+		rest = rest[n:]
+	}
+	return a.begun
+}
+
+// record reads the frames of the server back.
 func (c *fakeConn) record(wire []byte) {
 	for len(wire) > 0 {
-		op, payload, n, err := readServerFrame(wire)
-		if err != nil || n == 0 {
+		f, n, err := readServerFrame(wire)
+		if err == nil && n == 0 {
+			err = errors.New("not whole")
+		}
+		var h transcript.Heard
+		whole := false
+		if err == nil {
+			h, whole, err = c.wire.take(f)
+		}
+		if err != nil {
 			c.stage.t.Errorf("the server sends what is no frame: %v %.80q", err, wire)
 			return
 		}
 		wire = wire[n:]
-		c.heard = append(c.heard, heardOf(op, payload))
+		if whole {
+			c.heard = append(c.heard, h)
+		}
+	}
+}
+
+// goOn takes what waits.
+func (c *fakeConn) goOn() {
+	c.mu.Lock()
+	c.stopped = false
+	c.record(c.waits)
+	c.waits = nil
+	alive := c.phase == admitted
+	c.mu.Unlock()
+	if alive {
+		c.peer.Drained(c)
 	}
 }
 
@@ -311,9 +398,15 @@ func (c *fakeConn) Do(deed transcript.Deed) {
 		c.end(nil, engine.ErrClosedByPeer)
 	case transcript.Break:
 		c.end(nil, engine.ErrLost)
+	case transcript.Goes:
+		c.goOn()
 	default:
 		c.mu.Lock()
 		defer c.mu.Unlock()
+		if deed == transcript.Stop {
+			c.stopped = true
+			return
+		}
 		if c.asleep = deed == transcript.Sleep; !c.asleep && !c.probed.IsZero() {
 			c.life, c.probed = c.stage.now(), time.Time{}
 		}
@@ -333,41 +426,4 @@ func (c *fakeConn) texts() (frames []string) {
 			frames = append(frames, h.String())
 		}
 	}
-}
-
-// readServerFrame reads one frame as a client does: 0 bytes when it is not whole yet.
-func readServerFrame(b []byte) (op byte, payload []byte, n int, err error) {
-	if len(b) < 2 {
-		return 0, nil, 0, nil
-	}
-	if b[0]&0xF0 != 0x80 || b[1]&0x80 != 0 {
-		return 0, nil, 0, fmt.Errorf("a fragment, a reserved bit or a mask: %x", b[:2])
-	}
-	size, at := uint64(b[1]), 2
-	switch {
-	case size == 126 && len(b) >= 4:
-		size, at = uint64(binary.BigEndian.Uint16(b[2:])), 4
-	case size == 127 && len(b) >= 10:
-		size, at = binary.BigEndian.Uint64(b[2:]), 10
-	case size >= 126:
-		return 0, nil, 0, nil
-	}
-	if uint64(len(b)-at) < size {
-		return 0, nil, 0, nil
-	}
-	n = at + int(size)
-	return b[0] & 0x0F, b[at:n], n, nil
-}
-
-// heardOf copies the payload.
-func heardOf(op byte, payload []byte) transcript.Heard {
-	switch {
-	case op == 8 && len(payload) >= 2:
-		return transcript.Heard{Code: int(binary.BigEndian.Uint16(payload)), Reason: string(payload[2:])}
-	case op == 8:
-		return transcript.Heard{Code: 1005}
-	case op == 9:
-		return transcript.Heard{Ping: true}
-	}
-	return transcript.Heard{Frame: append([]byte{}, payload...)}
 }

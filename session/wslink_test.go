@@ -42,6 +42,9 @@ type wsLink struct {
 	heard         []transcript.Heard
 	spoke, ready  bool // the hello was said; ready was heard
 	asleep, ended bool
+	device        string
+	stopped       chan struct{} // closed when the device reads on; nil while it does
+	wire          assembly
 	owed          [][]byte // pings that came in its sleep
 	pinged, pong  uint64   // numbers of the last ping of ours and of its answer
 	taken         uint64   // bytes that the reader has looked at
@@ -67,7 +70,7 @@ func (l *wsLink) canPing() bool {
 	state := l.state()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return !l.asleep && state != ended && state != deciding
+	return !l.asleep && l.stopped == nil && state != ended && state != deciding
 }
 
 func (l *wsLink) ping() {
@@ -96,7 +99,7 @@ func (l *wsLink) idle() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	const established = 1
-	return l.ended || err == nil && info.State == established && info.Bytes_received == l.taken
+	return l.ended || l.stopped != nil || err == nil && info.State == established && info.Bytes_received == l.taken
 }
 
 func (l *wsLink) Say(message []byte) {
@@ -126,6 +129,14 @@ func (l *wsLink) Do(deed transcript.Deed) {
 	owed := l.owed
 	if deed == transcript.Wake {
 		l.owed = nil
+	}
+	switch {
+	case deed == transcript.Stop:
+		l.conn.SetReadBuffer(64 << 10) // or the kernel takes in the device's place
+		l.stopped = make(chan struct{})
+	case l.stopped != nil:
+		close(l.stopped)
+		l.stopped = nil
 	}
 	l.mu.Unlock()
 	switch {
@@ -172,9 +183,11 @@ func (l *wsLink) write(b []byte) {
 	case wholeMessages:
 		l.conn.Write(b)
 	default:
-		for len(b) > 0 {
+		for at := 0; len(b) > 0; at++ {
 			n := 1
-			if l.pieces == randomPieces {
+			if at > 1000 && len(b) > 100<<10 {
+				n = 64 << 10 // the inside of a long message, where no byte differs from the next
+			} else if l.pieces == randomPieces {
 				if l.random == nil {
 					l.random = rand.New(rand.NewPCG(uint64(len(b)), 1))
 				}
@@ -207,6 +220,7 @@ func (l *wsLink) read() {
 	chunk := make([]byte, 16<<10)
 	for {
 		n, err := l.conn.Read(chunk)
+		l.pause()
 		in = append(in, chunk[:n]...)
 		if !upgraded {
 			head, rest, whole := bytes.Cut(in, []byte("\r\n\r\n"))
@@ -219,15 +233,18 @@ func (l *wsLink) read() {
 			}
 		}
 		for upgraded {
-			op, payload, size, err := readServerFrame(in)
+			f, size, err := readServerFrame(in)
+			if err == nil && size == 0 {
+				break
+			}
+			if err == nil {
+				err = l.take(f)
+			}
 			if err != nil {
 				l.t.Errorf("the server sends what is no frame: %v", err)
 				return
 			}
-			if size == 0 {
-				break
-			}
-			farewell = l.take(op, payload) || farewell
+			farewell = farewell || f.op == 8
 			in = in[size:]
 		}
 		l.mu.Lock()
@@ -240,16 +257,39 @@ func (l *wsLink) read() {
 	}
 }
 
-// take notes what came.
-func (l *wsLink) take(op byte, payload []byte) (farewell bool) {
+// pause waits while the device reads nothing.
+func (l *wsLink) pause() {
+	l.mu.Lock()
+	stopped := l.stopped
+	l.mu.Unlock()
+	if stopped != nil {
+		<-stopped
+	}
+}
+
+// isStopped tells whether the device takes nothing, isOf whose it is.
+func (l *wsLink) isStopped() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	switch op {
+	return l.stopped != nil
+}
+
+func (l *wsLink) isOf(device string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.device == device
+}
+
+// take notes what came.
+func (l *wsLink) take(f wireFrame) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch f.op {
 	case 10:
-		l.pong = binary.BigEndian.Uint64(payload)
-		return false
+		l.pong = binary.BigEndian.Uint64(f.payload)
+		return nil
 	case 9:
-		if p := append([]byte{}, payload...); l.asleep {
+		if p := append([]byte{}, f.payload...); l.asleep {
 			l.owed = append(l.owed, p)
 		} else {
 			defer func() { // the writing side may wait for a reader
@@ -258,11 +298,17 @@ func (l *wsLink) take(op byte, payload []byte) (farewell bool) {
 		}
 	case 8:
 		l.ended = true
-	default:
-		l.ready = l.ready || bytes.HasPrefix(payload, []byte(`{"t":"ready"`))
 	}
-	l.heard = append(l.heard, heardOf(op, payload))
-	return op == 8
+	h, whole, err := l.wire.take(f)
+	if err != nil || !whole {
+		return err
+	}
+	if rest, ready := bytes.CutPrefix(h.Frame, []byte(`{"t":"ready","v":1,"session":"mobile:`)); ready {
+		device, _, _ := bytes.Cut(rest, []byte(`"`))
+		l.ready, l.device = true, string(device)
+	}
+	l.heard = append(l.heard, h)
+	return nil
 }
 
 // end notes the end of TCP. After a close frame it must be an orderly one.
