@@ -6,14 +6,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// What is kept free below the limit on descriptors. gnet ends when accept finds none, so connections never come near it.
-const (
-	maxRefused = 64  // connections above MaxConnections that are held just long enough to be told 503
-	reserve    = 128 // for them, and for listeners, loops, agents and files
-)
+// maxRefused is how many connections above MaxConnections are held just long enough to be told 503.
+const maxRefused = 64
+
+// reserve is what is kept free below the limit on descriptors: for those who are refused, for what every loop has open, and
+// for agents and files. gnet ends when accept finds no descriptor, so connections never come near the limit.
+func reserve(loops int) int { return maxRefused + 8*loops + 64 }
 
 // MaxConnections raises the limit on descriptors as far as it goes, and says how many connections fit below it.
-func MaxConnections() (int, error) {
+func MaxConnections(loops int) (int, error) {
 	var limit unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
 		return 0, os.NewSyscallError("getrlimit", err)
@@ -24,5 +25,5 @@ func MaxConnections() (int, error) {
 			return 0, os.NewSyscallError("setrlimit", err)
 		}
 	}
-	return max(int(min(limit.Cur, 1<<24))-reserve, 1), nil
+	return max(int(min(limit.Cur, 1<<24))-reserve(loops), 1), nil
 }

@@ -65,17 +65,19 @@ const userTimeout = 120 * time.Second
 
 // Start opens the listeners and returns when they accept, or with the plain reason why they do not.
 func (s *Server) Start() error {
-	if s.cfg.MaxConnections == 0 {
-		limit, err := MaxConnections()
-		if err != nil {
-			return err
-		}
-		s.cfg.MaxConnections = limit
+	fit, err := MaxConnections(s.cfg.Loops)
+	if err != nil {
+		return err
+	}
+	switch {
+	case s.cfg.MaxConnections == 0:
+		s.cfg.MaxConnections = fit
+	case s.cfg.MaxConnections > fit:
+		return fmt.Errorf("%d connections are too many for the limit on open files, which has room for %d; raise it (ulimit -n, LimitNOFILE=)", s.cfg.MaxConnections, fit)
 	}
 	if err := s.resolve(); err != nil {
 		return err
 	}
-	var err error
 	if s.drainer, err = newDrainer(); err != nil {
 		return err
 	}

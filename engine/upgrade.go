@@ -85,9 +85,6 @@ func (c *conn) route(block []byte, now time.Time) {
 	if via.proxy {
 		c.mark(proxied)
 		c.srv.origins.note(c, via.chain)
-		if c.peerAddr().IsLoopback() && !c.srv.proxySeen.Swap(true) {
-			c.srv.cfg.Log.Warn("a proxy on this host passes devices on: where it leaves no header and runs as the gateway's own user, they count as programs of this host")
-		}
 	}
 	path, _, _ := bytes.Cut(r.target, []byte("?"))
 	get, head := string(r.method) == http.MethodGet, string(r.method) == http.MethodHead
@@ -112,6 +109,9 @@ func (c *conn) route(block []byte, now time.Time) {
 		c.srv.refused.Add(1)
 		c.refuse(http.StatusServiceUnavailable)
 	default:
+		if via.proxy && c.peerAddr().IsLoopback() && !c.srv.proxySeen.Swap(true) {
+			c.srv.cfg.Log.Warn("a proxy on this host passes devices on: where it leaves no header and runs as the gateway's own user, they count as programs of this host")
+		}
 		c.upgrade(block, key, now)
 	}
 }

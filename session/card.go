@@ -115,14 +115,13 @@ func (s *Session) showCard(t *turn, ask *agent.Card, now time.Time) {
 		ttl = codec.DefaultPromptTTL
 	}
 	c := &card{id: s.hub.names.next(), turn: t, ask: ask, options: cardOptions(ask), due: s.hub.since(now) + ttl}
-	if len(w.cards) >= maxCards || len(c.options) == 0 {
+	if len(w.cards) >= maxCards || len(c.options) == 0 || !t.slot.give(&s.hub.slots) {
 		c.tell(agent.Answer{Option: c.safe(), Expired: true})
 		return
 	}
 	w.cards = append(w.cards, c)
 	s.hub.cards.set(c.id, s)
 	s.sendCard(c, now)
-	t.slot.give(&s.hub.slots)
 	w.arm(s, now)
 }
 
@@ -243,7 +242,7 @@ func (s *Session) confirmed(c *card, err error, now time.Time) {
 	}
 	// The agent could not take it: the card is open again.
 	c.state = c.was
-	c.turn.slot.give(&s.hub.slots)
+	c.turn.slot.give(&s.hub.slots) // where too many are parked it goes on to count as running
 	later := c.later
 	c.later = nil
 	if c.state == cardOpen && !c.shown {

@@ -21,13 +21,13 @@ func (h *Hub) Hello(c engine.Conn, b *engine.Buffer) {
 	in := ins.Get().(*codec.In)
 	second := h.second(h.cfg.Now())
 	from := h.addresses.get(c.Origin(), second)
-	refused := h.farewells.overloaded // 1013: the application comes again, which after 1008 it would not
-	if h.cfg.QuotaOff || !from.barred(h.quota.FailedHellosAMinute, second) || !from.counts(c) {
-		refused = h.welcome(c, b, in, from)
-	}
-	if refused != nil {
-		from.failedHello(h.quota.FailedHellosAMinute, second)
-		h.addresses.put(from)
+	if refused := h.welcome(c, b, in, from); refused != nil {
+		// Who knows a token is let in all the same: behind one address there may be thousands. 1013 and not 1008, after
+		// which an application would not come again.
+		if from.failedHello(h.quota.FailedHellosAMinute, second) && !h.cfg.QuotaOff {
+			refused = h.farewells.overloaded
+		}
+		h.addresses.put(from, second)
 		h.stats.refused.Add(1)
 		c.Close(refused)
 	}
@@ -106,8 +106,7 @@ func (s *Session) hello(e *event, now time.Time) {
 // refuse turns a newcomer away.
 func (s *Session) refuse(e *event, f *engine.Farewell) {
 	s.hub.stats.refused.Add(1)
-	e.address.failedHello(s.hub.quota.FailedHellosAMinute, s.hub.second(s.hub.cfg.Now()))
-	s.hub.addresses.put(e.address)
+	s.hub.letGo(e.address)
 	e.conn.Close(f)
 }
 
@@ -143,7 +142,7 @@ func (s *Session) judge(now time.Time) {
 // attach makes the newcomer the connection of the device: ready, then what is going on (spec 4).
 func (s *Session) attach(e *event, now time.Time) {
 	if !e.conn.Admit(s) {
-		s.hub.addresses.put(e.address)
+		s.hub.letGo(e.address)
 		return
 	}
 	s.conn, s.address = e.conn, e.address
@@ -163,7 +162,7 @@ func (s *Session) attach(e *event, now time.Time) {
 // leave: the connection is no longer the device's. What it was shown is over, its turns go on.
 func (s *Session) leave() {
 	s.conn = nil
-	s.hub.addresses.put(s.address)
+	s.hub.letGo(s.address)
 	s.address = nil
 	if s.out != nil {
 		engine.PutBuffer(s.out)
@@ -192,7 +191,9 @@ func (s *Session) detach(now time.Time) {
 func (s *Session) disown() {
 	s.recent = nil
 	if w := s.work; w != nil {
-		s.hub.slots.leave(s)
+		if t := w.running; t != nil && t.ctx != nil {
+			s.orphans++
+		}
 		s.cancelTurns()
 		for i := range w.said {
 			if what := &w.said[i]; what.delivery != nil && what.end {

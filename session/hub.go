@@ -75,7 +75,7 @@ type shard struct {
 	devices map[string]*Session
 }
 
-type counters struct{ frames, unknown, errors, refused, turns, failed, panics atomic.Int64 }
+type counters struct{ online, frames, unknown, errors, refused, turns, failed, panics atomic.Int64 }
 
 // Stats are counters since the start; Online and Devices are numbers of now. Released is how many bytes of files and waiting
 // messages were let go.
@@ -120,7 +120,7 @@ func New(cfg Config) (*Hub, error) {
 	h.names.init()
 	h.away.places = map[*Session]*list.Element{}
 	h.wheel = wheel.New[*Session](tick, h.start)
-	h.slots.free = cfg.MaxTurns
+	h.slots.free, h.slots.most = cfg.MaxTurns, cfg.MaxTurns
 	for i := range h.shards {
 		h.shards[i].devices = map[string]*Session{}
 	}
@@ -176,21 +176,25 @@ func (h *Hub) Close() {
 
 // Stats may be called at any time.
 func (h *Hub) Stats() Stats {
-	st := Stats{Frames: h.stats.frames.Load(), Unknown: h.stats.unknown.Load(), Errors: h.stats.errors.Load(), Refused: h.stats.refused.Load(),
+	st := Stats{Online: h.stats.online.Load(), Frames: h.stats.frames.Load(), Unknown: h.stats.unknown.Load(), Errors: h.stats.errors.Load(), Refused: h.stats.refused.Load(),
 		Turns: h.stats.turns.Load(), Failed: h.stats.failed.Load(), Panics: h.stats.panics.Load(), Released: h.Released()}
 	for i := range h.shards {
 		h.shards[i].mu.Lock()
 		st.Devices += int64(len(h.shards[i].devices))
 		h.shards[i].mu.Unlock()
 	}
-	h.away.Lock()
-	st.Online = st.Devices - int64(h.away.list.Len())
-	h.away.Unlock()
 	return st
 }
 
 // Released is Stats.Released without the rest, which takes longer to count.
 func (h *Hub) Released() int64 { return h.budget.Returned() }
+
+// letGo ends a connection's use of its address.
+func (h *Hub) letGo(from *share) {
+	if from != nil {
+		h.addresses.put(from, h.second(h.cfg.Now()))
+	}
+}
 
 // since is now as the sessions keep it: 8 bytes instead of 24.
 func (h *Hub) since(now time.Time) time.Duration { return now.Sub(h.start) + 1 } // never 0, which means none
@@ -257,13 +261,16 @@ func (h *Hub) forget(s *Session) bool {
 	}
 	delete(sh.devices, s.id)
 	h.wheel.Stop(s)
-	h.online(s)
+	h.away.Lock()
+	h.back(s)
+	h.away.Unlock()
 	return true
 }
 
 // gone counts s among the offline devices. When there are too many, the one that left first is forgotten: ids are the
 // clients' to choose, so their number is not bounded by anything else.
 func (h *Hub) gone(s *Session) {
+	h.stats.online.Add(-1)
 	h.away.Lock()
 	h.away.places[s] = h.away.list.PushBack(s)
 	var oldest *Session
@@ -279,6 +286,7 @@ func (h *Hub) gone(s *Session) {
 
 // online takes s out of the offline devices, if it is among them.
 func (h *Hub) online(s *Session) {
+	h.stats.online.Add(1)
 	h.away.Lock()
 	h.back(s)
 	h.away.Unlock()

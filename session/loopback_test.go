@@ -127,9 +127,17 @@ func (g *lobby) fence() error {
 			l.ping()
 		}
 	}
+	asked := time.Now()
 	return g.until("a pong", func() bool {
+		again := time.Since(asked) > 5*time.Millisecond // the engine leaves pongs out while something else waits
+		if again {
+			asked = time.Now()
+		}
 		for _, l := range g.links {
 			if l.canPing() && !l.ponged() || !l.idle() {
+				if again && l.canPing() {
+					l.ping()
+				}
 				return false
 			}
 		}
@@ -171,19 +179,6 @@ func (g *lobby) stops(device string) (stopped bool) {
 func (g *lobby) until(what string, ok func() bool) error {
 	for start := time.Now(); !ok(); {
 		if time.Since(start) > patience {
-			for i, l := range g.links {
-				l.mu.Lock()
-				println("LINK", i, l.pinged, l.pong, l.taken, l.ready, l.ended, l.stopped != nil, l.wire.fragments, len(l.heard))
-				l.mu.Unlock()
-				println("idle", l.idle(), l.canPing())
-			}
-			for i := range g.hub.shards {
-				for _, s := range g.hub.shards[i].devices {
-					println("SESSION", s.id, s.inbox.busy, s.inbox.last != nil, s.conn != nil)
-					if s.conn != nil { println("pending", s.conn.Pending()) }
-					if s.work != nil { println("said", len(s.work.said), s.work.mid, s.work.running != nil) }
-				}
-			}
 			return errors.New("waited in vain for " + what)
 		}
 		time.Sleep(20 * time.Microsecond) // whoever is waited for may need this core

@@ -32,7 +32,8 @@ type Session struct {
 	state   state // what the device is to see now
 	told    state // what it was told of that
 
-	mayDeliver bool // conn said hello with a deliver token
+	mayDeliver bool   // conn said hello with a deliver token
+	orphans    uint16 // turns of former owners whose agent has not returned; the session stays until they have
 
 	timer wheel.Item // earliest of all deadlines of the session; lazy
 }
@@ -245,10 +246,10 @@ func (s *Session) arm(now time.Time) {
 	}
 }
 
-// evict forgets an offline device, the oldest of too many.
+// evict forgets an offline device, the oldest of too many, and all that it has under way.
 func (s *Session) evict() {
-	if s.conn == nil && s.work == nil {
-		s.recent = nil
+	if s.conn == nil {
+		s.disown()
 	}
 }
 
@@ -266,7 +267,7 @@ func (s *Session) shutdown() {
 
 // finished takes the session out of the registry when there is nothing left of it; the worker then never comes back.
 func (s *Session) finished() bool {
-	return s.conn == nil && s.work == nil && s.recent == nil && s.hub.forget(s)
+	return s.conn == nil && s.work == nil && s.recent == nil && s.orphans == 0 && s.hub.forget(s)
 }
 
 var _ engine.Peer = (*Session)(nil)

@@ -206,7 +206,7 @@ func (t *turn) run() {
 	e.turn = t
 	e.said.Text, e.err = t.answer()
 	t.cancel()
-	held := t.slot.Swap(slotEnded) == slotHeld
+	held := t.slot.end(&s.hub.slots)
 	s.post(e, here) // t is the worker's from now on
 	if held {
 		s.hub.slots.release()
@@ -245,6 +245,7 @@ func (t *turn) emit(ev agent.Event) {
 func (s *Session) answer(e *event, now time.Time) {
 	if s.work == nil || s.work.running != e.turn {
 		if e.kind == evTurnEnd {
+			s.orphans--
 			e.turn.free() // it was taken away from the device
 		}
 		return
@@ -306,11 +307,18 @@ func (s *Session) cancelTurns() {
 		t.free()
 	}
 	w.waiting, w.bytes = nil, 0
-	if t := w.running; t != nil {
-		s.dropCards(t)
-		if t.cancel != nil {
-			t.cancel()
-		}
+	t := w.running
+	if t == nil {
+		return
+	}
+	s.dropCards(t)
+	switch {
+	case t.ctx != nil:
+		t.cancel() // its goroutine brings it back
+	case t.asked:
+		s.hub.slots.leave(s)
+		w.running = nil
+		t.free()
 	}
 }
 
@@ -320,19 +328,37 @@ type slotState struct{ atomic.Int32 }
 const (
 	slotNone int32 = iota
 	slotHeld
-	slotEnded // the agent has returned: the turn never counts again
+	slotParked // given back while the turn waits for a card
+	slotEnded  // the agent has returned: the turn never counts again
 )
 
-func (st *slotState) give(l *slots) {
-	if st.CompareAndSwap(slotHeld, slotNone) {
-		l.release()
+// give parks a turn that waits for a card; false when as many are parked as may be.
+func (st *slotState) give(l *slots) bool {
+	if !l.park() {
+		return false
 	}
+	if !st.CompareAndSwap(slotHeld, slotParked) {
+		l.unpark() // it is parked already, or over
+		return true
+	}
+	l.release()
+	return true
 }
 
 func (st *slotState) retake(l *slots) {
-	if st.CompareAndSwap(slotNone, slotHeld) {
+	if st.CompareAndSwap(slotParked, slotHeld) {
+		l.unpark()
 		l.retake()
 	}
+}
+
+// end says that the agent has returned; it tells whether the turn held a slot until now.
+func (st *slotState) end(l *slots) (held bool) {
+	was := st.Swap(slotEnded)
+	if was == slotParked {
+		l.unpark()
+	}
+	return was == slotHeld
 }
 
 // slots bounds how many turns run at a time over all devices. Sessions that find none wait in line.
@@ -340,6 +366,8 @@ type slots struct {
 	mu      sync.Mutex
 	free    int // below 0: answers to cards brought more turns back than there are slots
 	running int
+	parked  int // turns that wait for a card: each has a goroutine, so they are bounded like the running ones
+	most    int // parked
 	line    []*Session
 	quiet   []chan struct{} // closed when nothing runs
 }
@@ -363,6 +391,22 @@ func (l *slots) retake() {
 	defer l.mu.Unlock()
 	l.free--
 	l.running++
+}
+
+func (l *slots) park() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.parked >= l.most {
+		return false
+	}
+	l.parked++
+	return true
+}
+
+func (l *slots) unpark() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.parked--
 }
 
 // leave takes s out of the line. If a slot is on its way to it already, ask gives that back.
