@@ -95,8 +95,8 @@ type Agent interface {
 	// returned; it blocks while the device takes nothing, and drops the event once ctx is done.
 	//
 	// The reply that ends the turn is returned, not emitted: it then leaves in the same write as the end of the turn.
-	// An empty reply adds nothing to what was emitted. After an error the device is told that the turn failed, without
-	// the text of the error.
+	// An empty reply adds nothing to what was emitted. After an error the device is told that the turn failed; the text
+	// of the error goes to the log, so it must hold nothing that a device sent.
 	Ask(ctx context.Context, t *Turn, emit func(Event)) (reply string, err error)
 }
 

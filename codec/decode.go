@@ -246,7 +246,7 @@ func (in *In) media() *Fault {
 func (in *In) prompt() *Fault {
 	var t types
 	in.PromptID = CutChars(t.text(in.raw.PromptID, wrongPromptID), MaxIDChars)
-	in.OptionID = t.text(in.raw.OptionID, wrongOptionID)
+	in.OptionID = CutChars(t.text(in.raw.OptionID, wrongOptionID), MaxIDChars) // what is longer is no option
 	in.Text = t.text(in.raw.Text, wrongText)
 	switch {
 	case t.fault != nil:

@@ -67,7 +67,7 @@ func TestStrangersBudget(t *testing.T) {
 	slow.put(hello[:len(hello)-1])
 	eventually(t, "it is counted", func() bool { return r.strangers.Load() > 32<<10 })
 	late := r.open(t)
-	late.put(hello)
+	late.put(hello[:len(hello)-1])
 	late.bidden(ErrOverloaded, false)
 
 	inside, _ := r.join(t) // who is quick needs next to nothing

@@ -85,27 +85,32 @@ func EndFrame(b *Buffer, start int) { EndFragment(b, start, true, true) }
 
 // EndFragment is EndFrame for one fragment of a message. Until its last one is sent, only control frames may come between.
 func EndFragment(b *Buffer, start int, first, last bool) {
-	n := len(b.B) - start - headroom
-	switch {
-	case n <= 125:
-		copy(b.B[start+2:], b.B[start+headroom:])
-		b.B = b.B[:start+2+n]
-		b.B[start+1] = byte(n)
-	case n <= 65535:
-		b.B[start+1] = 126
-		binary.BigEndian.PutUint16(b.B[start+2:], uint16(n))
-	default:
-		b.B = append(b.B, 0, 0, 0, 0, 0, 0)
-		copy(b.B[start+10:], b.B[start+headroom:start+headroom+n])
-		b.B[start+1] = 127
-		binary.BigEndian.PutUint64(b.B[start+2:], uint64(n))
-	}
+	putLength(b, start, len(b.B)-start-headroom)
 	b.B[start] = 0
 	if first {
 		b.B[start] = byte(ws.OpText)
 	}
 	if last {
 		b.B[start] |= 0x80
+	}
+}
+
+// putLength writes the length of a payload of n bytes in its shortest form, and moves what stands behind the headroom there.
+func putLength(b *Buffer, start, n int) {
+	end := len(b.B)
+	switch {
+	case n <= 125:
+		copy(b.B[start+2:], b.B[start+headroom:])
+		b.B = b.B[:end-2]
+		b.B[start+1] = byte(n)
+	case n <= 65535:
+		b.B[start+1] = 126
+		binary.BigEndian.PutUint16(b.B[start+2:], uint16(n))
+	default:
+		b.B = append(b.B, 0, 0, 0, 0, 0, 0)
+		copy(b.B[start+10:], b.B[start+headroom:end])
+		b.B[start+1] = 127
+		binary.BigEndian.PutUint64(b.B[start+2:], uint64(n))
 	}
 }
 

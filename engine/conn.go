@@ -48,7 +48,11 @@ const (
 	partial                     // a message is half received: somebody should look whether the sender is too slow
 	overfull                    // accepted above the limit, to be told so
 	proxied                     // its request had a header that a proxy leaves
-	midway                      // what was sent ends in the middle of a message
+	midway                      // what was sent ends in the middle of a message; changes under conn.mu
+	local                       // the peer's socket is the gateway's own user's: see Local
+	foreign                     // it is not
+
+	control = 1 << 31 // for conn.send: no mark
 )
 
 func (c *conn) marked(m uint32) bool { return c.marks.Load()&m != 0 }
@@ -67,6 +71,7 @@ func (c *conn) Admit(p Peer) bool {
 	}
 	c.peer = p
 	c.phase.Store(admitted)
+	c.srv.nobodys.Add(-1)
 	c.mu.Unlock()
 	if was == deciding {
 		c.sock.Wake(nil) // the loop reads what was held back
@@ -77,25 +82,24 @@ func (c *conn) Admit(p Peer) bool {
 	return true
 }
 
-func (c *conn) SendPart(b *Buffer) {
-	c.mark(midway)
-	c.send(b)
-}
+func (c *conn) SendPart(b *Buffer) { c.send(b, midway) }
 
-func (c *conn) Send(b *Buffer) {
-	if c.marked(midway) {
-		c.unmark(midway)
-	}
-	c.send(b)
-}
+func (c *conn) Send(b *Buffer) { c.send(b, 0) }
 
-func (c *conn) send(b *Buffer) {
+// send sends whole frames; what says whether they end in the middle of a message, or are control frames, which say nothing
+// of that.
+func (c *conn) send(b *Buffer, what uint32) {
 	owned(b)
 	c.mu.Lock()
 	if c.phase.Load() >= closing {
 		c.mu.Unlock()
 		PutBuffer(b)
 		return
+	}
+	if is := c.marked(midway); what == midway && !is {
+		c.mark(midway)
+	} else if what == 0 && is {
+		c.unmark(midway)
 	}
 	c.write(b)
 	waits := 0
@@ -106,8 +110,8 @@ func (c *conn) send(b *Buffer) {
 	switch {
 	case waits > c.srv.cfg.MaxPending:
 		c.fail(ErrSlowConsumer)
-	case waits > 0 && c.srv.waiting.Load() > c.srv.cfg.MaxOutbound:
-		c.fail(ErrOverloaded)
+	case waits > fairShare && c.srv.waiting.Load() > c.srv.cfg.MaxOutbound, waits > 0 && c.srv.waiting.Load() > 2*c.srv.cfg.MaxOutbound:
+		c.fail(ErrOverloaded) // those first for whom more waits than an honest slow device has
 	}
 }
 
@@ -123,7 +127,12 @@ func (c *conn) Pending() int {
 }
 
 func (c *conn) Silence(now time.Time) time.Duration {
-	return time.Duration(c.srv.seconds(now)-c.lastLife.Load()) * time.Second
+	return since(c.srv.seconds(now), c.lastLife.Load())
+}
+
+// since is the time between two seconds. then may be the later one: another goroutine read its clock a moment after us.
+func since(second, then uint32) time.Duration {
+	return time.Duration(max(0, int32(second-then))) * time.Second
 }
 
 func (c *conn) Probe() {
@@ -137,7 +146,7 @@ func (c *conn) ping(now time.Time) {
 	c.pingedAt.Store(max(1, c.srv.seconds(now)))
 	b := GetBuffer()
 	b.B = appendControl(b.B, ws.OpPing, nil)
-	c.send(b)
+	c.send(b, control)
 }
 
 // alive notes that something came from the device, or was taken by it.
@@ -216,6 +225,9 @@ func (c *conn) closedBy(err error) {
 		}
 	}
 	c.phase.Store(closed)
+	if c.peer == nil {
+		c.srv.nobodys.Add(-1)
+	}
 	if c.out != nil {
 		c.srv.drainer.forget(c)
 		c.out.release()
@@ -261,7 +273,10 @@ func (c *conn) linger(now time.Time) {
 	c.mu.Lock()
 	var until time.Time
 	if c.out != nil {
-		until = c.out.moved.Add(LingerTimeout)
+		until = c.out.some.Add(LingerTimeout)
+		if stalls := c.out.moved.Add(StallTimeout); stalls.Before(until) {
+			until = stalls
+		}
 	}
 	c.mu.Unlock()
 	if until.After(now) {
@@ -297,7 +312,7 @@ func (c *conn) keepAlive(now time.Time) time.Time {
 		if c.marked(probing) {
 			patience = ProbeTimeout
 		}
-		if waited := time.Duration(second-at) * time.Second; waited >= patience {
+		if waited := since(second, at); waited >= patience {
 			c.dropBecause(ErrDead)
 			return time.Time{}
 		} else {

@@ -90,7 +90,9 @@ const (
 const (
 	maxRequest = 8 << 10  // a header block
 	minGain    = 16 << 10 // bytes that a message gains within StallTimeout
+	minTaken   = 4 << 10  // bytes that a device takes within StallTimeout, or all that waits
 	maxHeld    = 64 << 10 // bytes behind a hello that is not decided yet
+	fairShare  = 32 << 10 // bytes that wait for a device before it may be one of those that are too many
 )
 
 // Config is what a Server needs. Zero values mean the default that stands behind each field.
@@ -105,7 +107,7 @@ type Config struct {
 	HelloTimeout   time.Duration  // from the upgrade to the first message; 15 s
 	PingInterval   time.Duration  // silence before a ping, less a jitter of up to a tenth; 0 sends none
 	MaxPending     int            // bytes that may wait for one device; 2 MiB
-	MaxInbound     int64          // bytes of messages over 64 KiB, in part or whole, of all devices; 256 MiB
+	MaxInbound     int64          // bytes of messages that are half received, and of all over 64 KiB, of all devices; 256 MiB
 	MaxOutbound    int64          // bytes that wait for all devices; 256 MiB
 	MaxStrangers   int64          // bytes of requests and first messages that are half received; 32 MiB
 	TrustedProxies []netip.Prefix // peers whose X-Forwarded-For counts

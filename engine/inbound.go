@@ -2,7 +2,9 @@ package engine
 
 import (
 	"encoding/binary"
+	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 	"unicode/utf8"
 
@@ -25,7 +27,8 @@ type inbound struct {
 	held  *Buffer // raw bytes that came while the hello was decided
 	pongs *Buffer // answers to the pings of this read
 
-	charged int // bytes of Config.MaxStrangers that this takes
+	budget  *atomic.Int64 // what this is counted in; nil: not at all
+	charged int           // bytes
 
 	since  time.Time // when gained was last looked at; zero: not yet
 	gained int       // bytes of the message that came since then
@@ -76,6 +79,13 @@ func (c *conn) traffic(b []byte, now time.Time) {
 // settle gives the inbound back when nothing is half received, and else sees to it that a sender who is too slow is given up.
 func (c *conn) settle(now time.Time) {
 	in := c.in
+	if !in.atRest() && c.phase.Load() < closing && !c.charge() {
+		if c.phase.Load() == requesting {
+			c.refuse(http.StatusServiceUnavailable)
+		} else {
+			c.fail(ErrOverloaded)
+		}
+	}
 	if in.atRest() || c.phase.Load() >= closing {
 		c.discharge()
 		in.release()
@@ -91,7 +101,7 @@ func (c *conn) settle(now time.Time) {
 		in.since = now
 		c.mark(partial)
 	case now.Sub(in.since) >= StallTimeout:
-		if in.gained < minGain {
+		if in.gained < c.due() {
 			c.fail(ErrSlowSender)
 			return
 		}
@@ -128,7 +138,7 @@ func (c *conn) hold(b []byte) {
 		c.in.held = getMessage()
 	}
 	held := c.in.held
-	if len(held.B)+len(b) > maxHeld || cap(held.B)-len(held.B) < len(b) && !grow(held, len(b), 0, c.srv.cfg.MaxInbound) {
+	if len(held.B)+len(b) > maxHeld || cap(held.B)-len(held.B) < len(b) && !grow(held, len(b), int64(maxHeld-len(held.B)-len(b)), c.srv.cfg.MaxInbound) {
 		c.answerPings()
 		c.fail(ErrOverloaded)
 		return
@@ -140,7 +150,7 @@ func (c *conn) hold(b []byte) {
 func (c *conn) step(b []byte) (n int, err error) {
 	in := c.in
 	if !in.inFrame {
-		n, err = in.header(b)
+		n, err = in.header(b, ws.StateServerSide)
 		if err != nil || !in.inFrame {
 			return n, err
 		}
@@ -159,8 +169,8 @@ func (c *conn) step(b []byte) (n int, err error) {
 	return n, c.finish()
 }
 
-// header takes header bytes from b until the header is whole, and checks each as soon as it is there.
-func (in *inbound) header(b []byte) (n int, err error) {
+// header takes header bytes from b until the header is whole, and checks each as soon as it is there. side tells who reads.
+func (in *inbound) header(b []byte, side ws.State) (n int, err error) {
 	for {
 		need := 2
 		if in.headLen >= 2 {
@@ -184,7 +194,7 @@ func (in *inbound) header(b []byte) (n int, err error) {
 			return n, nil
 		}
 		if need == 2 {
-			if err = in.parse(); err != nil {
+			if err = in.parse(side); err != nil {
 				return n, err
 			}
 		}
@@ -197,7 +207,7 @@ func (in *inbound) header(b []byte) (n int, err error) {
 }
 
 // parse reads the first two bytes and applies the rules of RFC 6455, 5.2 and 5.4, to them.
-func (in *inbound) parse() error {
+func (in *inbound) parse(side ws.State) error {
 	in.frame = ws.Header{
 		Fin:    in.head[0]&0x80 != 0,
 		Rsv:    in.head[0] & 0x70 >> 4,
@@ -205,11 +215,10 @@ func (in *inbound) parse() error {
 		Masked: in.head[1]&0x80 != 0,
 		Length: int64(in.head[1] & 0x7F),
 	}
-	state := ws.StateServerSide
 	if in.op != 0 {
-		state |= ws.StateFragmented
+		side |= ws.StateFragmented
 	}
-	return ws.CheckHeader(in.frame, state)
+	return ws.CheckHeader(in.frame, side)
 }
 
 // parseLength reads the extended length and the mask. RFC 6455, 5.2: "the minimal number of bytes MUST be used to encode the
@@ -250,14 +259,18 @@ func (c *conn) begin() error {
 		in.op = in.frame.OpCode
 		in.message = getMessage()
 	}
-	limit := c.srv.cfg.MaxHello
-	if c.phase.Load() == admitted {
-		limit = c.srv.cfg.MaxMessage
-	}
-	if in.frame.Length > int64(limit-len(in.message.B)) {
+	if in.frame.Length > int64(c.limit()-len(in.message.B)) {
 		return ErrTooBig
 	}
 	return nil
+}
+
+// limit is how many bytes a message may have.
+func (c *conn) limit() int {
+	if c.phase.Load() == admitted {
+		return c.srv.cfg.MaxMessage
+	}
+	return c.srv.cfg.MaxHello
 }
 
 // payload appends p to what it belongs to and unmasks it there: the only copy of a message's bytes.
@@ -271,7 +284,11 @@ func (c *conn) payload(p []byte) error {
 	}
 	m := in.message
 	if cap(m.B)-len(m.B) < len(p) {
-		if !grow(m, len(p), in.left, c.srv.cfg.MaxInbound) || !c.charge(cap(m.B)) {
+		announced := in.left
+		if !in.frame.Fin { // more fragments may follow; were each to end the buffer, each would copy all before it
+			announced = int64(c.limit() - len(m.B) - len(p))
+		}
+		if !grow(m, len(p), announced, c.srv.cfg.MaxInbound) {
 			return ErrOverloaded
 		}
 	}
@@ -280,27 +297,6 @@ func (c *conn) payload(p []byte) error {
 	ws.Cipher(m.B[at:], in.frame.Mask, offset)
 	in.gained += len(p)
 	return nil
-}
-
-// charge counts what a connection that is nobody's yet holds in memory; false when all of those hold too much.
-func (c *conn) charge(size int) bool {
-	if c.phase.Load() >= admitted {
-		return true
-	}
-	more := int64(size - c.in.charged)
-	if c.srv.strangers.Add(more) > c.srv.cfg.MaxStrangers {
-		c.srv.strangers.Add(-more)
-		return false
-	}
-	c.in.charged = size
-	return true
-}
-
-func (c *conn) discharge() {
-	if c.in.charged != 0 {
-		c.srv.strangers.Add(-int64(c.in.charged))
-		c.in.charged = 0
-	}
 }
 
 // finish is called when a frame is whole.
@@ -334,7 +330,11 @@ func (c *conn) finish() error {
 		return nil
 	}
 	c.srv.handler.Hello(c, m)
-	c.phase.CompareAndSwap(stranger, deciding)
+	c.mu.Lock()
+	if c.phase.Load() == stranger { // neither admitted nor closed yet
+		c.phase.Store(deciding)
+	}
+	c.mu.Unlock()
 	return nil
 }
 
@@ -352,7 +352,7 @@ func (c *conn) pong(payload []byte) {
 func (c *conn) answerPings() {
 	if pongs := c.in.pongs; pongs != nil {
 		c.in.pongs = nil
-		c.send(pongs)
+		c.send(pongs, control)
 	}
 }
 

@@ -7,8 +7,9 @@ import (
 	"sync"
 )
 
-// passage is what proxies left in a request.
+// passage is what a request says beside the upgrade.
 type passage struct {
+	body  bool     // that a body follows
 	proxy bool     // one of their headers was there
 	chain [][]byte // the values of X-Forwarded-For, in their order
 }
@@ -29,9 +30,14 @@ func (o *origins) note(c *conn, chain [][]byte) {
 	}
 	hops := bytes.Split(bytes.Join(chain, []byte(",")), []byte(","))
 	for i := len(hops) - 1; i >= 0; i-- {
-		addr, err := netip.ParseAddr(string(bytes.TrimSpace(hops[i])))
+		hop := string(bytes.TrimSpace(hops[i]))
+		addr, err := netip.ParseAddr(hop)
 		if err != nil {
-			return // nothing further left can be trusted
+			withPort, err := netip.ParseAddrPort(hop)
+			if err != nil {
+				return // nothing further left can be trusted
+			}
+			addr = withPort.Addr()
 		}
 		if addr = addr.Unmap().WithZone(""); o.trusts(addr) && i > 0 {
 			continue

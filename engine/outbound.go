@@ -11,7 +11,9 @@ type outbound struct {
 	waiting []*Buffer // in order; the first may be written in part
 	written int       // bytes of the first that are
 	size    int       // bytes that wait
-	moved   time.Time // when the socket last took something
+	moved   time.Time // when the socket had last taken minTaken, or all
+	taken   int       // bytes since then
+	some    time.Time // when it last took anything
 	watch   uint64    // the drainer's name for it; 0: not watched yet
 }
 
@@ -42,7 +44,7 @@ func (c *conn) write(b *Buffer) {
 		return
 	}
 	now := c.srv.cfg.Now()
-	c.out = &outbound{waiting: []*Buffer{b}, written: n, size: len(b.B) - n, moved: now}
+	c.out = &outbound{waiting: []*Buffer{b}, written: n, size: len(b.B) - n, moved: now, some: now}
 	c.srv.waiting.Add(int64(c.out.size))
 	c.srv.wheel.SetEarlier(c, now.Add(StallTimeout))
 	if c.srv.drainer.watch(c) != nil {
@@ -65,6 +67,26 @@ func writeSome(fd int, b []byte) (n int, err error) {
 	return n, nil
 }
 
+// flush writes what waits, as far as the socket takes it.
+func (o *outbound) flush(fd int) error {
+	for len(o.waiting) > 0 {
+		b := o.waiting[0]
+		n, err := writeSome(fd, b.B[o.written:])
+		o.written += n
+		o.size -= n
+		if err == unix.EAGAIN {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		PutBuffer(b)
+		o.waiting[0] = nil
+		o.waiting, o.written = o.waiting[1:], 0
+	}
+	return nil
+}
+
 // drain is called by the drainer when the socket takes bytes again.
 func (c *conn) drain() {
 	c.mu.Lock()
@@ -74,29 +96,20 @@ func (c *conn) drain() {
 		return
 	}
 	before := o.size
-	for len(o.waiting) > 0 {
-		b := o.waiting[0]
-		n, err := writeSome(c.sock.Fd(), b.B[o.written:])
-		o.written += n
-		o.size -= n
-		if err != nil {
-			if err != unix.EAGAIN {
-				c.srv.waiting.Add(int64(o.size - before))
-				c.mu.Unlock()
-				c.drop()
-				return
-			}
-			break
-		}
-		PutBuffer(b)
-		o.waiting[0] = nil
-		o.waiting, o.written = o.waiting[1:], 0
+	if err := o.flush(c.sock.Fd()); err != nil {
+		c.srv.waiting.Add(int64(o.size - before))
+		c.mu.Unlock()
+		c.drop()
+		return
 	}
 	c.srv.waiting.Add(int64(o.size - before))
 	c.srv.released.Add(int64(before - o.size))
 	if o.size < before {
-		o.moved = c.srv.cfg.Now()
-		c.alive(o.moved)
+		o.some = c.srv.cfg.Now()
+		if o.taken += before - o.size; o.taken >= minTaken || o.size == 0 {
+			o.moved, o.taken = o.some, 0
+		}
+		c.alive(o.some)
 	}
 	if o.size > 0 {
 		if c.srv.drainer.watch(c) != nil {
@@ -110,7 +123,7 @@ func (c *conn) drain() {
 	phase := c.phase.Load()
 	if phase == closing {
 		c.endWriting()
-		c.srv.wheel.Set(c, o.moved.Add(LingerTimeout))
+		c.srv.wheel.Set(c, o.some.Add(LingerTimeout))
 	}
 	c.mu.Unlock()
 	if phase == admitted {

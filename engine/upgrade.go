@@ -59,11 +59,6 @@ func (c *conn) request(b []byte, now time.Time) (rest []byte) {
 		case c.in.message == nil:
 			c.in.message = getMessage()
 			c.in.message.B = append(c.in.message.B, b...)
-			fallthrough
-		default:
-			if !c.charge(cap(c.in.message.B)) {
-				c.refuse(http.StatusServiceUnavailable)
-			}
 		}
 		return nil
 	}
@@ -105,6 +100,8 @@ func (c *conn) route(block []byte, now time.Time) {
 		c.answer(statusOnlyGet, head)
 	case r.version[0] != '1' || r.version == "1.0":
 		c.refuse(http.StatusHTTPVersionNotSupported)
+	case via.body:
+		c.refuse(http.StatusBadRequest) // it would be read as frames here, and as something else by a proxy
 	case unavailable:
 		c.srv.refused.Add(1)
 		c.refuse(http.StatusServiceUnavailable)
@@ -119,7 +116,10 @@ func (c *conn) route(block []byte, now time.Time) {
 // upgrade speaks the handshake. The query of the path is neither read nor kept: a token there is not accepted.
 func (c *conn) upgrade(block, key []byte, now time.Time) {
 	h := handshakes.Get().(*handshake)
-	defer handshakes.Put(h)
+	defer func() {
+		*h = handshake{}
+		handshakes.Put(h)
+	}()
 	h.request, h.response = block, GetBuffer()
 	_, err := ws.Upgrader{}.Upgrade(h)
 	switch {
@@ -226,6 +226,8 @@ func checkHeaders(block []byte) (key []byte, via passage, ok bool) {
 			key = value
 		case is(name, "Host"):
 			hosts++
+		case is(name, "Transfer-Encoding"), is(name, "Content-Length") && string(value) != "0":
+			via.body = true
 		case is(name, "X-Forwarded-For"):
 			via.proxy, via.chain = true, append(via.chain, value)
 		case ofProxy(name):

@@ -14,8 +14,8 @@ import (
 
 // Bounds of one device's cards.
 const (
-	maxCards = 64 // open at a time
-	maxLater = 64 // answers to one card that wait while the agent confirms the first
+	maxCards = 16 // open at a time
+	maxLater = 32 // answers to one card that wait while the agent confirms the first
 )
 
 // card is a question to the user that is not settled (spec 8). It belongs to the device, not to a connection.

@@ -2,6 +2,7 @@ package session
 
 import (
 	"hash/maphash"
+	"sync/atomic"
 
 	"mobilegate/codec"
 )
@@ -26,6 +27,12 @@ type seen struct {
 	key messageKey
 	at  uint32 // seconds
 }
+
+// histories is how many ids all histories hold. Above maxHistories every device that adds one forgets the older half of its
+// own: 4 000 ids for each of very many devices would be more memory than there is.
+var histories atomic.Int64
+
+const maxHistories = 16 << 20 // about 1 GiB
 
 type history struct {
 	known []seen // oldest first
@@ -55,9 +62,19 @@ func (d *dedup) add(k messageKey, second uint32) {
 	case d.empty():
 		d.only = seen{k, second}
 	default:
-		d.many = &history{known: []seen{d.only, {k, second}}}
+		d.many = &history{}
+		d.many.add(d.only)
+		d.many.add(seen{k, second})
 		d.only = seen{}
 	}
+}
+
+// forget lets go of all.
+func (d *dedup) forget() {
+	if d.many != nil {
+		d.many.drop(len(d.many.known))
+	}
+	*d = dedup{}
 }
 
 // remove gives a key back, if it is there. It is a recent one.
@@ -112,6 +129,9 @@ func (h *history) add(s seen) {
 	if len(h.known) >= codec.MaxDedupIDs {
 		h.drop(1)
 	}
+	if histories.Add(1) > maxHistories {
+		h.drop(len(h.known) / 2)
+	}
 	h.known = append(h.known, s)
 	if h.index != nil {
 		h.index[s.key] = struct{}{}
@@ -128,6 +148,7 @@ func (h *history) remove(k messageKey) {
 		if h.known[i].key == k {
 			h.known = append(h.known[:i], h.known[i+1:]...)
 			delete(h.index, k)
+			histories.Add(-1)
 			return
 		}
 	}
@@ -146,4 +167,5 @@ func (h *history) drop(n int) {
 		delete(h.index, h.known[i].key)
 	}
 	h.known = h.known[n:]
+	histories.Add(-int64(n))
 }

@@ -77,19 +77,21 @@ func (s *Session) take(d *delivery, now time.Time) {
 	if r.deliveries == nil {
 		r.deliveries = new(dedup)
 	}
-	if r.deliveries.expire(second); r.deliveries.has(d.key) {
-		d.report(nil)
-		return
-	}
 	w := s.toDo()
 	waiting := 0
 	for i := range w.said {
-		if w.said[i].delivery != nil {
-			waiting++
+		if other := w.said[i].delivery; other != nil {
+			if waiting++; other.key == d.key {
+				waiting = 2 * maxDeliveries // it is not known yet what becomes of it
+			}
 		}
 	}
 	if waiting >= 2*maxDeliveries {
 		d.report(errQueueFull)
+		return
+	}
+	if r.deliveries.expire(second); r.deliveries.has(d.key) {
+		d.report(nil)
 		return
 	}
 	r.deliveries.add(d.key, second)

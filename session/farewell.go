@@ -18,7 +18,7 @@ const (
 type farewells struct {
 	refused [unknownDevice + 1]*engine.Farewell
 
-	online, notHello, replaced, overloaded, goingAway, internal  *engine.Farewell
+	online, notHello, replaced, overloaded, goingAway            *engine.Farewell
 	late, tooBig, helloTooBig, badUTF8, slowSender, slowConsumer *engine.Farewell
 }
 
@@ -34,7 +34,6 @@ func newFarewells() farewells {
 	f.tooBig = farewell(codec.TooBig, "A message may have at most 16777216 bytes.")
 	f.helloTooBig = farewell(codec.TooBig, "The first message may have at most 65536 bytes.")
 	f.badUTF8 = fatal(codec.BadFrame, "A text message must be UTF-8.", closeBadUTF8)
-	f.internal = engine.NewFarewell(nil, 1011, "internal error")
 	f.replaced = engine.NewFarewell(nil, closeReplaced, "replaced")
 	f.goingAway = engine.NewFarewell(nil, closeGoingAway, "going away")
 	f.overloaded = engine.NewFarewell(nil, closeTryLater, "overloaded")

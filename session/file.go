@@ -1,6 +1,8 @@
 package session
 
 import (
+	"errors"
+	"fmt"
 	"io"
 	"sync"
 	"time"
@@ -40,24 +42,38 @@ func (s *Session) tellFile(what *said, now time.Time) bool {
 			s.sendFileLink(&what.file.head, what.turn, now)
 			return true
 		}
+		if f.Size < 0 || f.Size > codec.MaxMediaBytes {
+			s.noFile(what, errFileSize, now)
+			return true
+		}
 		content, err := f.Open()
 		if err != nil {
-			s.hub.cfg.Log.Warn("a file for a device cannot be opened")
+			s.noFile(what, err, now)
 			return true
 		}
 		what.file.content = content
 	}
 	for s.room() {
 		done, err := s.sendPiece(what.file, what.turn, now)
-		if err != nil {
-			s.hub.cfg.Log.Warn("a file for a device cannot be read to its end")
-		}
 		if done || err != nil {
 			s.stopFile(what)
+			if err != nil {
+				s.noFile(what, err, now)
+			}
 			return true
 		}
 	}
 	return false
+}
+
+var errFileSize = errors.New("its size is not from 0 to 8 MiB")
+
+// noFile tells the device, and the operator, that a file does not come, or not all of it.
+func (s *Session) noFile(what *said, err error, now time.Time) {
+	s.hub.turnFailed(fmt.Errorf("a file for a device: %w", err), now)
+	if what.turn != nil {
+		s.sendError(&codec.ErrorFrame{Code: codec.InternalError, Message: "A file of the answer cannot be sent.", ID: what.turn.ID})
+	}
 }
 
 func newOutgoing(f *agent.File, id string) *outgoing {

@@ -3,6 +3,7 @@ package session
 import (
 	"crypto/rand"
 	"encoding/hex"
+	"slices"
 	"strings"
 	"time"
 
@@ -143,6 +144,7 @@ func (s *Session) judge(now time.Time) {
 func (s *Session) attach(e *event, now time.Time) {
 	if !e.conn.Admit(s) {
 		s.hub.letGo(e.address)
+		s.resume(now) // nobody listens: what waits is lost
 		return
 	}
 	s.conn, s.address = e.conn, e.address
@@ -189,10 +191,17 @@ func (s *Session) detach(now time.Time) {
 
 // disown ends all that belongs to the device's owner.
 func (s *Session) disown() {
-	s.recent = nil
+	if s.recent != nil {
+		s.recent.forget()
+		s.recent = nil
+	}
 	if w := s.work; w != nil {
-		if t := w.running; t != nil && t.ctx != nil {
-			s.orphans++
+		if t := w.running; t != nil && t.ctx != nil && !slices.ContainsFunc(w.said, func(what said) bool { return what.end && what.turn == t }) {
+			s.orphans++ // its agent has not returned
+		}
+		if w.suitor != nil {
+			s.refuse(w.suitor, s.hub.farewells.overloaded)
+			w.suitor.free()
 		}
 		s.cancelTurns()
 		for i := range w.said {

@@ -55,10 +55,16 @@ type Hub struct {
 	quota     *Quota
 	tokens    []share // by owner
 	addresses shares
-	stop      context.CancelFunc
-	timer     sync.WaitGroup
-	draining  atomic.Bool
-	stats     counters
+	inboxes   atomic.Int64 // bytes that wait in the sessions' inboxes
+
+	failures struct { // of turns, that were logged
+		sync.Mutex
+		counter
+	}
+	stop     context.CancelFunc
+	timer    sync.WaitGroup
+	draining atomic.Bool
+	stats    counters
 
 	shards [64]shard // devices by id
 	seed   maphash.Seed
@@ -225,7 +231,7 @@ func (h *Hub) deliverHello(device string, e *event) {
 	if e.name == device {
 		e.name = s.id
 	}
-	start, _ := s.inbox.put(e) // only frames find it full
+	start, _ := s.inbox.put(e, &h.inboxes) // only frames find it full
 	sh.mu.Unlock()
 	if start {
 		s.run(here)
@@ -241,7 +247,7 @@ func (h *Hub) postTo(device string, e *event) bool {
 		sh.mu.Unlock()
 		return false
 	}
-	start, _ := s.inbox.put(e)
+	start, _ := s.inbox.put(e, &h.inboxes)
 	sh.mu.Unlock()
 	if start {
 		h.pool.add(s)

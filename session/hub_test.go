@@ -166,7 +166,7 @@ func TestPanicInOneSession(t *testing.T) {
 		require.NoError(t, g.Settle())
 		require.EqualValues(t, 1, g.hub.Stats().Panics)
 		all := c.texts()
-		require.Contains(t, all[len(all)-1], "close 1011")
+		require.Contains(t, all[len(all)-1], "close 1013")
 		other.text("1", "hi")
 		require.NoError(t, g.Settle())
 		require.Equal(t, []string{"hi"}, other.replies())

@@ -2,6 +2,7 @@ package session
 
 import (
 	"sync"
+	"sync/atomic"
 
 	"mobilegate/agent"
 	"mobilegate/codec"
@@ -85,18 +86,21 @@ type inbox struct {
 const (
 	maxInboxFrames = 4096
 	maxInboxBytes  = 48 << 20
+	maxInboxes     = 256 << 20 // of all devices; one at rest may always be brought something
 )
 
 // put appends e. start tells that the session was at rest, and the caller must now see to it that somebody works it off;
 // full, that e was not taken.
-func (q *inbox) put(e *event) (start, full bool) {
+// all is what waits in all inboxes.
+func (q *inbox) put(e *event, all *atomic.Int64) (start, full bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if e.kind == evFrame {
 		n := int32(cap(e.buf.B))
-		if q.count >= maxInboxFrames || q.bytes+n > maxInboxBytes {
+		if q.count >= maxInboxFrames || q.bytes+n > maxInboxBytes || q.busy && all.Load() > maxInboxes {
 			return false, true
 		}
+		all.Add(int64(n))
 		q.count++
 		q.bytes += n
 	}
@@ -112,7 +116,7 @@ func (q *inbox) put(e *event) (start, full bool) {
 }
 
 // next takes the first event, or nil when there is none, or when it is not light and only light ones are wanted.
-func (q *inbox) next(light bool) *event {
+func (q *inbox) next(light bool, all *atomic.Int64) *event {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.last == nil {
@@ -131,6 +135,7 @@ func (q *inbox) next(light bool) *event {
 	if e.kind == evFrame {
 		q.count--
 		q.bytes -= int32(cap(e.buf.B))
+		all.Add(-int64(cap(e.buf.B)))
 	}
 	return e
 }
@@ -160,7 +165,7 @@ const maxRun = 32
 // post hands e to the session. If the session is at rest, this very goroutine becomes its worker where it may: a hand-over
 // would cost more than most events do.
 func (s *Session) post(e *event, w where) {
-	start, full := s.inbox.put(e)
+	start, full := s.inbox.put(e, &s.hub.inboxes)
 	switch {
 	case full:
 		c := e.conn
@@ -177,7 +182,7 @@ func (s *Session) post(e *event, w where) {
 // run works the inbox off. Whatever is said to the device meanwhile leaves in one write at the end.
 func (s *Session) run(w where) {
 	for range maxRun {
-		e := s.inbox.next(w == here)
+		e := s.inbox.next(w == here, &s.hub.inboxes)
 		if e == nil {
 			s.flush()
 			if s.finished() || s.inbox.rest() {

@@ -6,12 +6,15 @@ import (
 	"log/slog"
 	"net"
 	"net/netip"
+	"reflect"
 	"strconv"
 	"sync/atomic"
 	"testing"
 	"time"
+	"unsafe"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 
 	"mobilegate/agent"
 	"mobilegate/engine"
@@ -120,11 +123,12 @@ func (g *lobby) Settle() error {
 // patience ends a test that waits for what never comes.
 const patience = 10 * time.Second
 
-// fence waits for a round trip on all connections that can make one, and elsewhere until all is read that has arrived.
+// fence waits for a round trip on all connections that can make one, and until all is read that has arrived.
 func (g *lobby) fence() error {
+	pings := map[*wsLink]uint64{}
 	for _, l := range g.links {
 		if l.canPing() {
-			l.ping()
+			pings[l] = l.ping()
 		}
 	}
 	asked := time.Now()
@@ -134,7 +138,7 @@ func (g *lobby) fence() error {
 			asked = time.Now()
 		}
 		for _, l := range g.links {
-			if l.canPing() && !l.ponged() || !l.idle() {
+			if l.canPing() && l.lastPong() < pings[l] || !l.idle() {
 				if again && l.canPing() {
 					l.ping()
 				}
@@ -161,19 +165,19 @@ func (g *lobby) rest() error {
 				undecided++
 			}
 		}
-		attached, suitors, resting := g.hub.resting(g.agent.holds, g.stops)
+		attached, suitors, resting := g.hub.resting(g.agent.holds, g.habits)
 		return resting && ready <= attached && attached <= ready+unsure && suitors == undecided
 	})
 }
 
-// stops tells whether the device takes nothing.
-func (g *lobby) stops(device string) (stopped bool) {
+// habits tells whether the device takes nothing, and whether it answers no ping.
+func (g *lobby) habits(device string) (stopped, asleep bool) {
 	for _, l := range g.links { // the last is the device's
-		if l.isOf(device) {
-			stopped = l.isStopped()
+		if is, stops, sleeps := l.habits(device); is {
+			stopped, asleep = stops, sleeps
 		}
 	}
-	return stopped
+	return stopped, asleep
 }
 
 func (g *lobby) until(what string, ok func() bool) error {
@@ -203,8 +207,8 @@ func (g *lobby) close() {
 }
 
 // resting tells whether nothing happens in the hub by itself: it takes each session like a worker and looks at it. held are
-// the turns of an agent that waits to be told what to do, stopped the devices that take nothing.
-func (h *Hub) resting(held func(*agent.Turn) bool, stopped func(device string) bool) (attached, suitors int, resting bool) {
+// the turns of an agent that waits to be told what to do.
+func (h *Hub) resting(held func(*agent.Turn) bool, habits func(device string) (stopped, asleep bool)) (attached, suitors int, resting bool) {
 	asked := 0
 	for i := range h.shards {
 		h.shards[i].mu.Lock()
@@ -227,7 +231,8 @@ func (h *Hub) resting(held func(*agent.Turn) bool, stopped func(device string) b
 			if s.work != nil && s.work.suitor != nil {
 				suitors++
 			}
-			works := s.waitsForRoom() && !stopped(s.id)
+			stopped, asleep := habits(s.id)
+			works := s.waitsForRoom() && !stopped || asleep && s.conn != nil && !arrived(s.conn)
 			if s.work != nil && s.work.running != nil && s.work.running.slot.Load() == slotHeld {
 				asked++
 				works = works || !held(&s.work.running.Turn)
@@ -246,4 +251,12 @@ func (h *Hub) resting(held func(*agent.Turn) bool, stopped func(device string) b
 // waitsForRoom tells whether the engine will say Drained to s.
 func (s *Session) waitsForRoom() bool {
 	return s.conn != nil && (s.conn.Pending() > 0 || s.state != s.told || s.work != nil && len(s.work.said) > 0)
+}
+
+// arrived tells whether nothing that the server wrote is still on its way. Devices that answer pings are asked with one.
+func arrived(c engine.Conn) bool {
+	sock := reflect.ValueOf(c).Elem().FieldByName("sock") // the engine's own; a test may look at it
+	fd := reflect.NewAt(sock.Type(), unsafe.Pointer(sock.UnsafeAddr())).Elem().Interface().(interface{ Fd() int }).Fd()
+	n, err := unix.IoctlGetInt(fd, unix.TIOCOUTQ)
+	return err != nil || n == 0
 }

@@ -48,7 +48,7 @@ type bucket struct{ full time.Duration }
 // take takes n of what refills at perSecond and holds burst; if that is too much it takes nothing and says when it is not.
 func (b *bucket) take(n, perSecond, burst int, now time.Duration) (wait time.Duration) {
 	full := max(b.full, now) + span(n, perSecond)
-	if over := full - now - span(burst, perSecond); over > 0 {
+	if over := full - now - span(burst, perSecond); over > 0 && b.full > now { // one alone is never too much
 		return over
 	}
 	b.full = full
@@ -92,6 +92,14 @@ func (r *recent) over(now time.Duration, second uint32) bool {
 		}
 	}
 	return r.empty() && r.deliveries == nil && r.frames.full <= now && r.bytes.full <= now && second-r.takeOvers.since >= minute
+}
+
+// forget lets go of all that is counted for all devices together.
+func (r *recent) forget() {
+	r.dedup.forget()
+	if r.deliveries != nil {
+		r.deliveries.forget()
+	}
 }
 
 // left is how long something of it is remembered at least.

@@ -1,6 +1,8 @@
 package session
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"runtime/debug"
 	"sync"
@@ -108,8 +110,20 @@ func (s *Session) recover() {
 	if r := recover(); r != nil {
 		s.hub.panicked("a panic ended one connection", r)
 		if s.conn != nil {
-			s.conn.Close(s.hub.farewells.internal)
+			s.conn.Close(s.hub.farewells.overloaded) // come again
 		}
+		s.disown() // or what panicked would be tried again and again
+	}
+}
+
+// turnFailed counts a failed turn, and tells the operator why, once a second at most. An agent's errors hold nothing that a
+// device sent.
+func (h *Hub) turnFailed(err error, now time.Time) {
+	h.stats.failed.Add(1)
+	h.failures.Lock()
+	defer h.failures.Unlock()
+	if !errors.Is(err, context.Canceled) && !h.failures.over(1, 1, h.second(now)) {
+		h.cfg.Log.Warn("a turn failed", "error", err)
 	}
 }
 

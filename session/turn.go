@@ -3,10 +3,8 @@ package session
 import (
 	"context"
 	"errors"
-	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"mobilegate/agent"
@@ -83,13 +81,13 @@ func (s *Session) accept(ask agent.Turn, file *media.File, id string, key messag
 	if w.running == nil && len(w.waiting) == 0 && s.instant(t, now) {
 		return
 	}
-	if w.running != nil && !s.hub.budget.Take(t.weight()) {
+	if w.running == nil && s.hub.slots.crowded() || !s.hub.budget.Take(t.weight()) {
 		s.recent.remove(key)
 		t.free()
 		s.busy(id, now)
 		return
 	}
-	t.waits = w.running != nil
+	t.waits = true
 	t.keep()
 	w.waiting = append(w.waiting, t)
 	w.bytes += size
@@ -110,13 +108,17 @@ func (s *Session) instant(t *turn, now time.Time) bool {
 	if !ok {
 		return false
 	}
-	s.begins(t)
-	if len(reply) > codec.DefaultChunkLimit || !s.room() || len(s.work.said) > 0 {
-		t.keep() // it may have to wait
-		reply = strings.Clone(reply)
+	if len(reply) > codec.DefaultChunkLimit {
+		reply = strings.Clone(reply) // its parts would borrow from the frame
 	}
+	s.begins(t)
 	s.work.said = append(s.work.said, said{Event: agent.Event{Text: reply}, turn: t, end: true})
 	s.resume(now)
+	if w := s.work; w.running == t { // it has to wait, and the frame will be gone
+		t.keep()
+		last := &w.said[len(w.said)-1]
+		last.Text = strings.Clone(last.Text)
+	}
 	return true
 }
 
@@ -168,7 +170,6 @@ func (s *Session) nextTurn(now time.Time) {
 		w.waiting = nil
 	}
 	w.bytes -= t.size()
-	t.counted()
 	s.begins(t)
 	t.asked = true
 	if s.hub.slots.take(s) {
@@ -195,6 +196,7 @@ func (s *Session) ask() {
 		s.hub.slots.release() // the turn that waited for the slot is no more
 		return
 	}
+	t.counted()
 	t.ctx, t.cancel = context.WithCancel(context.Background())
 	t.slot.Store(slotHeld)
 	go t.run()
@@ -259,7 +261,7 @@ func (s *Session) endTurn(t *turn, err error, now time.Time) {
 	w := s.work
 	s.dropCards(t)
 	if err != nil {
-		s.hub.stats.failed.Add(1)
+		s.hub.turnFailed(err, now)
 		s.sendError(&codec.ErrorFrame{Code: codec.InternalError, Message: "The agent could not answer this message.", ID: t.ID})
 		if !t.replied && s.recent != nil {
 			s.recent.remove(t.key) // the application's repeat is tried again (spec 5)
@@ -281,6 +283,7 @@ func (s *Session) endTurn(t *turn, err error, now time.Time) {
 
 // free ends the life of a turn that no goroutine has any more.
 func (t *turn) free() {
+	t.counted()
 	if t.file != nil {
 		t.file.Release()
 	}
@@ -303,7 +306,6 @@ func (s *Session) showTurn(now time.Time) {
 func (s *Session) cancelTurns() {
 	w := s.work
 	for _, t := range w.waiting {
-		t.counted()
 		t.free()
 	}
 	w.waiting, w.bytes = nil, 0
@@ -320,133 +322,4 @@ func (s *Session) cancelTurns() {
 		w.running = nil
 		t.free()
 	}
-}
-
-// slotState says whether a turn counts among the running ones; see slots. A turn that waits for a card does not.
-type slotState struct{ atomic.Int32 }
-
-const (
-	slotNone int32 = iota
-	slotHeld
-	slotParked // given back while the turn waits for a card
-	slotEnded  // the agent has returned: the turn never counts again
-)
-
-// give parks a turn that waits for a card; false when as many are parked as may be.
-func (st *slotState) give(l *slots) bool {
-	if !l.park() {
-		return false
-	}
-	if !st.CompareAndSwap(slotHeld, slotParked) {
-		l.unpark() // it is parked already, or over
-		return true
-	}
-	l.release()
-	return true
-}
-
-func (st *slotState) retake(l *slots) {
-	if st.CompareAndSwap(slotParked, slotHeld) {
-		l.unpark()
-		l.retake()
-	}
-}
-
-// end says that the agent has returned; it tells whether the turn held a slot until now.
-func (st *slotState) end(l *slots) (held bool) {
-	was := st.Swap(slotEnded)
-	if was == slotParked {
-		l.unpark()
-	}
-	return was == slotHeld
-}
-
-// slots bounds how many turns run at a time over all devices. Sessions that find none wait in line.
-type slots struct {
-	mu      sync.Mutex
-	free    int // below 0: answers to cards brought more turns back than there are slots
-	running int
-	parked  int // turns that wait for a card: each has a goroutine, so they are bounded like the running ones
-	most    int // parked
-	line    []*Session
-	quiet   []chan struct{} // closed when nothing runs
-}
-
-// take takes a slot, or puts s in line for one: evTurnSlot then brings it.
-func (l *slots) take(s *Session) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.free <= 0 {
-		l.line = append(l.line, s)
-		return false
-	}
-	l.free--
-	l.running++
-	return true
-}
-
-// retake takes a slot for a turn that had one, be it one too many: its agent goes on at this moment.
-func (l *slots) retake() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.free--
-	l.running++
-}
-
-func (l *slots) park() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.parked >= l.most {
-		return false
-	}
-	l.parked++
-	return true
-}
-
-func (l *slots) unpark() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.parked--
-}
-
-// leave takes s out of the line. If a slot is on its way to it already, ask gives that back.
-func (l *slots) leave(s *Session) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if i := slices.Index(l.line, s); i >= 0 {
-		l.line = slices.Delete(l.line, i, i+1)
-	}
-}
-
-// release gives a slot to the first in line, or back.
-func (l *slots) release() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if len(l.line) > 0 && l.free >= 0 {
-		s := l.line[0]
-		l.line[0] = nil
-		l.line = l.line[1:]
-		s.post(newEvent(evTurnSlot), elsewhere)
-		return
-	}
-	l.free++
-	if l.running--; l.running == 0 {
-		for _, c := range l.quiet {
-			close(c)
-		}
-		l.quiet = nil
-	}
-}
-
-// idle returns a channel that is closed when no turn runs.
-func (l *slots) idle() <-chan struct{} {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	c := make(chan struct{})
-	if l.running == 0 {
-		close(c)
-	} else {
-		l.quiet = append(l.quiet, c)
-	}
-	return c
 }

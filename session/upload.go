@@ -102,7 +102,7 @@ func (s *Session) mediaFault(err error, id string, now time.Time) {
 
 // busy refuses what would take more memory than there is for all devices together.
 func (s *Session) busy(id string, now time.Time) {
-	s.sendError(&codec.ErrorFrame{Code: codec.RateLimited, Message: "The gateway holds too many files just now; try again later.", ID: id, RetryAfter: 2 * time.Second})
+	s.sendError(&codec.ErrorFrame{Code: codec.RateLimited, Message: "The gateway holds as much as it can just now; try again later.", ID: id, RetryAfter: 2 * time.Second})
 	s.tooMany(now)
 }
 

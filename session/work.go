@@ -25,7 +25,7 @@ type work struct {
 
 var works = sync.Pool{New: func() any { return new(work) }}
 
-// begin returns the session's work, which is made if there is none.
+// toDo returns the session's work, which is made if there is none.
 func (s *Session) toDo() *work {
 	if s.work == nil {
 		s.work = works.Get().(*work)

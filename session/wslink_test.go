@@ -73,22 +73,24 @@ func (l *wsLink) canPing() bool {
 	return !l.asleep && l.stopped == nil && state != ended && state != deciding
 }
 
-func (l *wsLink) ping() {
+// ping sends the next ping and gives its number.
+func (l *wsLink) ping() uint64 {
 	l.mu.Lock()
 	l.pinged++
 	n := l.pinged
 	l.mu.Unlock()
 	l.write(clientFrame(9, binary.BigEndian.AppendUint64(nil, n)))
 	l.flush()
+	return n
 }
 
-func (l *wsLink) ponged() bool {
+func (l *wsLink) lastPong() uint64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.pong == l.pinged
+	return l.pong
 }
 
-// idle tells whether the reader has looked at all that the socket got.
+// idle tells whether the reader has looked at all that the server wrote, as far as the network has taken it.
 func (l *wsLink) idle() bool {
 	raw, err := l.conn.SyscallConn()
 	if err != nil {
@@ -185,8 +187,8 @@ func (l *wsLink) write(b []byte) {
 	default:
 		for at := 0; len(b) > 0; at++ {
 			n := 1
-			if at > 1000 && len(b) > 100<<10 {
-				n = 64 << 10 // the inside of a long message, where no byte differs from the next
+			if at > 500 && len(b) > 4<<10 {
+				n = 4000 // the inside of a long message, where no byte differs from the next
 			} else if l.pieces == randomPieces {
 				if l.random == nil {
 					l.random = rand.New(rand.NewPCG(uint64(len(b)), 1))
@@ -267,17 +269,18 @@ func (l *wsLink) pause() {
 	}
 }
 
-// isStopped tells whether the device takes nothing, isOf whose it is.
+// isStopped tells whether the device takes nothing.
 func (l *wsLink) isStopped() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.stopped != nil
 }
 
-func (l *wsLink) isOf(device string) bool {
+// habits tells whether the link is the device's, and whether that has stopped, or sleeps.
+func (l *wsLink) habits(device string) (is, stopped, asleep bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.device == device
+	return l.device == device, l.stopped != nil, l.asleep
 }
 
 // take notes what came.

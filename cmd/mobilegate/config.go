@@ -47,9 +47,9 @@ func (c *config) settings() []setting {
 		{"MOBILE_PORT", "port", "port to listen on (default 8787; 0 takes a free one)", number(&c.engine.Port, 0, 65535)},
 		{"MOBILE_ALLOWED_DEVICES", "allowed-devices", "the only device ids that may connect, joined by commas (default all)", func(v string) error {
 			c.session.Access.Devices = items(v)
-			return nil
+			return deviceIDs(c.session.Access.Devices...)
 		}},
-		{"MOBILE_HOME_DEVICE", "home-device", "device that deliveries without a target go to", text(&c.session.HomeDevice)},
+		{"MOBILE_HOME_DEVICE", "home-device", "device that deliveries without a target go to", device(&c.session.HomeDevice)},
 		{"MOBILE_DELIVER_LOOPBACK", "deliver-loopback", "off lets programs on this host deliver only with a deliver token, on is the default", func(v string) error {
 			var local string
 			err := oneOf(&local, "on", "off")(v)
@@ -123,6 +123,11 @@ func (c *config) tokens() []setting {
 				if strings.Trim(secret, "=") == "" {
 					return errors.New("has an item whose token is empty; a token that ends in = is written =TOKEN… with a device in front, or without its padding")
 				}
+				if device != "" {
+					if err := deviceIDs(device); err != nil {
+						return err
+					}
+				}
 				add(session.Token{Secret: secret, Device: device})
 			}
 			return nil
@@ -185,17 +190,49 @@ func readConfig(args []string, env func(string) string, help io.Writer) (*config
 
 // flagError takes the flag package's own wrapping off: it repeats the value.
 func flagError(err error) error {
-	if _, after, ok := strings.Cut(err.Error(), ": --"); ok {
+	text := err.Error()
+	if _, after, ok := strings.Cut(text, ": --"); ok {
 		return errors.New("--" + after)
 	}
-	return errors.New("there is a flag that serve does not know, or one without its value; mobilegate serve -h lists them")
+	for begin, what := range map[string]string{
+		"flag provided but not defined: -": "is no flag of serve; mobilegate serve -h lists them",
+		"flag needs an argument: -":        "needs a value",
+	} {
+		if name, ok := strings.CutPrefix(text, begin); ok {
+			return errors.New("--" + name + " " + what)
+		}
+	}
+	return errors.New("a flag has a value that it cannot have; mobilegate serve -h explains them")
 }
+
+// unknown names the variables that look like settings and are none: most likely misspelt.
+func (c *config) unknown(environ []string) (names []string) {
+	known := map[string]bool{}
+	for _, s := range c.settings() {
+		known[s.env] = true
+	}
+	for _, s := range c.tokens() {
+		known[s.env], known[s.env+"_FILE"] = true, true
+	}
+	for _, pair := range environ {
+		if name, _, _ := strings.Cut(pair, "="); strings.HasPrefix(name, "MOBILE_") && !known[name] && !ofClients[name] {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// ofClients are the variables that chat and send read, or that operators' tools keep beside ours.
+var ofClients = map[string]bool{"MOBILE_DELIVER_TOKEN": true, "MOBILE_ADMIN_ADDR": true}
 
 // secret reads a variable, or the file that the variable with _FILE names.
 func secret(name string, env func(string) string) (string, error) {
 	file := env(name + "_FILE")
 	if file == "" {
 		return env(name), nil
+	}
+	if env(name) != "" {
+		return "", fmt.Errorf("is set, and so is %s_FILE: only one of them may be", name)
 	}
 	b, err := os.ReadFile(file)
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"os"
 	"runtime"
 	"strconv"
 	"strings"
@@ -42,6 +43,9 @@ func runServe(ctx context.Context, args []string, env func(string) string, out, 
 	}
 	log := newLog(c, errOut)
 	c.engine.Log, c.session.Log = log, log
+	for _, name := range c.unknown(os.Environ()) {
+		log.Warn("a variable that looks like a setting is none", "name", name)
+	}
 	c.engine.Loops = spreadLoops()
 	c.engine.MaxMessage, c.engine.MaxHello, c.engine.HelloTimeout = codec.MaxFrameBytes, codec.MaxHelloBytes, codec.HelloTimeout
 	c.session.Agent = &agent.Echo{}

@@ -7,7 +7,9 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
+	"mobilegate/codec"
 	"mobilegate/session"
 )
 
@@ -33,6 +35,23 @@ func host(to *string) func(string) error {
 		*to = v
 		return nil
 	}
+}
+
+func device(to *string) func(string) error {
+	return func(v string) error {
+		*to = v
+		return deviceIDs(v)
+	}
+}
+
+// deviceIDs refuses what no device can be called.
+func deviceIDs(ids ...string) error {
+	for _, id := range ids {
+		if utf8.RuneCountInString(id) > codec.MaxDeviceChars || strings.HasPrefix(id, "mobile:") || strings.TrimSpace(id) != id {
+			return fmt.Errorf("must name device ids as the devices say them: at most %d characters, no blanks around, without mobile: in front", codec.MaxDeviceChars)
+		}
+	}
+	return nil
 }
 
 func number(to *int, from, upTo int) func(string) error {
