@@ -27,7 +27,12 @@ func (c *conn) charge() bool {
 		return true
 	}
 	in.budget, in.charged = budget, size
-	return budget.Add(more)+beside <= limit || more < 0
+	sum := budget.Add(more) + beside
+	if more < 0 || sum <= limit {
+		return true
+	}
+	// Those first who hold much: an honest message that comes in two reads holds little.
+	return c.phase.Load() == admitted && size <= fairHalf && sum <= 2*limit
 }
 
 func (c *conn) discharge() {
@@ -40,7 +45,7 @@ func (c *conn) discharge() {
 // due is how much a message must gain within StallTimeout: 16 KiB, but where memory is short a large message must be on its
 // way, or some that trickle would keep all others out.
 func (c *conn) due() int {
-	if m := c.in.message; m != nil && large.Load() > c.srv.cfg.MaxInbound/2 {
+	if m := c.in.message; m != nil && large.Load()+c.srv.halves.Load() > c.srv.cfg.MaxInbound/2 {
 		return max(minGain, len(m.B)/8)
 	}
 	return minGain

@@ -47,6 +47,7 @@ const (
 	probing  uint32 = 1 << iota // the open ping is Probe's
 	partial                     // a message is half received: somebody should look whether the sender is too slow
 	overfull                    // accepted above the limit, to be told so
+	crowding                    // one of too many that nobody has admitted: it gets no WebSocket
 	proxied                     // its request had a header that a proxy leaves
 	midway                      // what was sent ends in the middle of a message; changes under conn.mu
 	local                       // the peer's socket is the gateway's own user's: see Local

@@ -92,6 +92,7 @@ const (
 	minGain    = 16 << 10 // bytes that a message gains within StallTimeout
 	minTaken   = 4 << 10  // bytes that a device takes within StallTimeout, or all that waits
 	maxHeld    = 64 << 10 // bytes behind a hello that is not decided yet
+	fairHalf   = 4 << 10  // bytes of a half message that is not refused yet when all together are too many
 	fairShare  = 32 << 10 // bytes that wait for a device before it may be one of those that are too many
 )
 

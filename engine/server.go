@@ -205,8 +205,12 @@ func (s *Server) OnOpen(sock gnet.Conn) ([]byte, gnet.Action) {
 	now := s.cfg.Now()
 	c := &conn{srv: s, sock: sock}
 	// Who says nothing may not keep all others out: when room is short, strangers may have a quarter of it.
-	if nobodys := s.nobodys.Add(1); n > most || n > most/2 && nobodys > max(most/4, 1) {
+	nobodys := s.nobodys.Add(1)
+	switch {
+	case n > most:
 		c.mark(overfull)
+	case n > most/2 && nobodys > max(most/4, 1):
+		c.mark(crowding)
 	}
 	c.lastLife.Store(s.seconds(now))
 	sock.SetContext(c)

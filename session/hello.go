@@ -196,8 +196,18 @@ func (s *Session) disown() {
 		s.recent = nil
 	}
 	if w := s.work; w != nil {
-		if t := w.running; t != nil && t.ctx != nil && !slices.ContainsFunc(w.said, func(what said) bool { return what.end && what.turn == t }) {
-			s.orphans++ // its agent has not returned
+		if t := w.running; t != nil && t.ctx != nil {
+			if slices.ContainsFunc(w.said, func(what said) bool { return what.end && what.turn == t }) {
+				defer t.free() // its agent has returned
+			} else {
+				s.orphans++
+			}
+		}
+		w.uploads.Free()
+		for i := range w.said {
+			if f := w.said[i].file; f != nil && f.content != nil {
+				f.content.Close()
+			}
 		}
 		if w.suitor != nil {
 			s.refuse(w.suitor, s.hub.farewells.overloaded)

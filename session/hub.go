@@ -34,7 +34,7 @@ type Config struct {
 	Workers    int         // for session logic that is too much for an event loop; one less than GOMAXPROCS
 	MaxTurns   int         // turns that run at a time, over all devices; 10 000
 	MaxOffline int         // offline devices that something is remembered of; 100 000
-	MaxFiles   int64       // bytes of files that are held for all devices; 512 MiB
+	MaxFiles   int64       // bytes of files that are held for all devices, whole ones and those in parts each; 256 MiB
 	Log        *slog.Logger
 	Now        func() time.Time
 }
@@ -51,7 +51,9 @@ type Hub struct {
 	slots     slots
 	names     messageNames
 	cards     cardOwners
-	budget    *media.Budget
+	budget    *media.Budget // of files that come whole: Config.MaxFiles
+	uploads   *media.Budget // of files that come in parts: the same again, or those who never finish would keep all others out
+	texts     *media.Budget // of messages that wait for their turn
 	quota     *Quota
 	tokens    []share // by owner
 	addresses shares
@@ -89,6 +91,9 @@ type Stats struct {
 	Online, Devices, Frames, Unknown, Errors, Refused, Turns, Failed, Panics, Released int64
 }
 
+// maxTexts is how many bytes of messages may wait for their turn, over all devices.
+const maxTexts = 64 << 20
+
 // tick is the grain of the session's deadlines.
 const tick = 50 * time.Millisecond
 
@@ -107,7 +112,7 @@ func New(cfg Config) (*Hub, error) {
 		cfg.Quota = &DefaultQuota
 	}
 	if cfg.MaxFiles == 0 {
-		cfg.MaxFiles = 512 << 20
+		cfg.MaxFiles = 256 << 20
 	}
 	if cfg.Log == nil {
 		cfg.Log = slog.Default()
@@ -122,7 +127,7 @@ func New(cfg Config) (*Hub, error) {
 	h := &Hub{cfg: cfg, access: a, farewells: newFarewells(), start: cfg.Now(), seed: maphash.MakeSeed()}
 	h.instant, _ = cfg.Agent.(agent.Instant)
 	h.quota, h.tokens = cfg.Quota, make([]share, len(cfg.Access.Tokens))
-	h.budget = media.NewBudget(cfg.MaxFiles)
+	h.budget, h.uploads, h.texts = media.NewBudget(cfg.MaxFiles), media.NewBudget(cfg.MaxFiles), media.NewBudget(maxTexts)
 	h.names.init()
 	h.away.places = map[*Session]*list.Element{}
 	h.wheel = wheel.New[*Session](tick, h.start)
@@ -193,7 +198,9 @@ func (h *Hub) Stats() Stats {
 }
 
 // Released is Stats.Released without the rest, which takes longer to count.
-func (h *Hub) Released() int64 { return h.budget.Returned() }
+func (h *Hub) Released() int64 {
+	return h.budget.Returned() + h.uploads.Returned() + h.texts.Returned()
+}
 
 // letGo ends a connection's use of its address.
 func (h *Hub) letGo(from *share) {
@@ -265,6 +272,7 @@ func (h *Hub) forget(s *Session) bool {
 	if s.inbox.last != nil {
 		return false
 	}
+	s.inbox.gone = true
 	delete(sh.devices, s.id)
 	h.wheel.Stop(s)
 	h.away.Lock()

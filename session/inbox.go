@@ -80,6 +80,7 @@ type inbox struct {
 	bytes int32  // capacity of the frames that wait
 	count uint16 // of frames
 	busy  bool   // a goroutine works it off, or the run queue holds the session
+	gone  bool   // the session has ended: nothing is taken any more
 }
 
 // Bounds of what waits in one inbox (spec 10): the agreed burst, and the one message that may come on top of it.
@@ -90,11 +91,14 @@ const (
 )
 
 // put appends e. start tells that the session was at rest, and the caller must now see to it that somebody works it off;
-// full, that e was not taken.
+// full, that e was not taken: too much waits, or the session has ended.
 // all is what waits in all inboxes.
 func (q *inbox) put(e *event, all *atomic.Int64) (start, full bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	if q.gone {
+		return false, true
+	}
 	if e.kind == evFrame {
 		n := int32(cap(e.buf.B))
 		if q.count >= maxInboxFrames || q.bytes+n > maxInboxBytes || q.busy && all.Load() > maxInboxes {
@@ -168,9 +172,13 @@ func (s *Session) post(e *event, w where) {
 	start, full := s.inbox.put(e, &s.hub.inboxes)
 	switch {
 	case full:
-		c := e.conn
+		if e.kind == evFrame {
+			e.conn.Close(s.hub.farewells.overloaded) // nothing happens when it is closed already
+		}
+		if e.kind == evTurnEnd {
+			e.turn.free()
+		}
 		e.free()
-		c.Close(s.hub.farewells.overloaded)
 	case !start:
 	case w == elsewhere:
 		s.hub.pool.add(s)

@@ -125,20 +125,19 @@ const patience = 10 * time.Second
 
 // fence waits for a round trip on all connections that can make one, and until all is read that has arrived.
 func (g *lobby) fence() error {
-	pings := map[*wsLink]uint64{}
 	for _, l := range g.links {
 		if l.canPing() {
-			pings[l] = l.ping()
+			l.ping()
 		}
 	}
-	asked := time.Now()
+	asked, wait := time.Now(), 5*time.Millisecond
 	return g.until("a pong", func() bool {
-		again := time.Since(asked) > 5*time.Millisecond // the engine leaves pongs out while something else waits
+		again := time.Since(asked) > wait // the engine leaves pongs out while something else waits
 		if again {
-			asked = time.Now()
+			asked, wait = time.Now(), 2*wait
 		}
 		for _, l := range g.links {
-			if l.canPing() && l.lastPong() < pings[l] || !l.idle() {
+			if l.canPing() && !l.ponged() || !l.idle() {
 				if again && l.canPing() {
 					l.ping()
 				}

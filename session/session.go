@@ -112,6 +112,12 @@ func (s *Session) recover() {
 		if s.conn != nil {
 			s.conn.Close(s.hub.farewells.overloaded) // come again
 		}
+		defer func() {
+			if r := recover(); r != nil {
+				s.hub.panicked("a panic while a device was let go", r)
+				s.work = nil
+			}
+		}()
 		s.disown() // or what panicked would be tried again and again
 	}
 }

@@ -118,6 +118,9 @@ func (g *stage) close() {
 func requireNothingHeld(t *testing.T, h *Hub) {
 	t.Helper()
 	require.Zero(t, h.budget.Used(), "bytes of files that nobody has any more")
+	require.Zero(t, h.uploads.Used(), "bytes of uploads that nobody has any more")
+	require.Zero(t, h.texts.Used(), "bytes of messages that wait no more")
+	require.Zero(t, h.inboxes.Load(), "bytes that wait in no inbox")
 	require.Zero(t, h.slots.running)
 	require.Equal(t, h.cfg.MaxTurns, h.slots.free)
 	require.Empty(t, h.slots.line)

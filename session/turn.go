@@ -81,7 +81,7 @@ func (s *Session) accept(ask agent.Turn, file *media.File, id string, key messag
 	if w.running == nil && len(w.waiting) == 0 && s.instant(t, now) {
 		return
 	}
-	if w.running == nil && s.hub.slots.crowded() || !s.hub.budget.Take(t.weight()) {
+	if w.running == nil && s.hub.slots.crowded() || !s.hub.texts.Take(t.weight()) {
 		s.recent.remove(key)
 		t.free()
 		s.busy(id, now)
@@ -154,7 +154,7 @@ var turnPool = sync.Pool{New: func() any { return new(turn) }}
 func (t *turn) counted() {
 	if t.waits {
 		t.waits = false
-		t.session.hub.budget.Give(t.weight())
+		t.session.hub.texts.Give(t.weight())
 	}
 }
 

@@ -39,7 +39,7 @@ func (s *Session) media(in *codec.In, now time.Time) {
 		return // before anything is buffered
 	}
 	w := s.toDo()
-	w.uploads.Budget = s.hub.budget
+	w.uploads.Budget = s.hub.uploads
 	file, err := w.uploads.Add(&media.Part{ID: in.ID, Kind: in.MediaKind, Mime: in.Mime, Filename: in.Filename, Caption: in.Caption,
 		Part: in.Part, Parts: in.Parts, Data: in.Data}, s.hub.since(now))
 	switch {

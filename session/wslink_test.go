@@ -2,6 +2,7 @@ package session
 
 import (
 	"bytes"
+	"crypto/subtle"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -73,21 +74,20 @@ func (l *wsLink) canPing() bool {
 	return !l.asleep && l.stopped == nil && state != ended && state != deciding
 }
 
-// ping sends the next ping and gives its number.
-func (l *wsLink) ping() uint64 {
+func (l *wsLink) ping() {
 	l.mu.Lock()
 	l.pinged++
 	n := l.pinged
 	l.mu.Unlock()
 	l.write(clientFrame(9, binary.BigEndian.AppendUint64(nil, n)))
 	l.flush()
-	return n
 }
 
-func (l *wsLink) lastPong() uint64 {
+// ponged tells whether the last ping was answered: then the server has read everything before it.
+func (l *wsLink) ponged() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.pong
+	return l.pong == l.pinged
 }
 
 // idle tells whether the reader has looked at all that the server wrote, as far as the network has taken it.
@@ -169,10 +169,9 @@ func clientFrame(op byte, payload []byte) []byte {
 	}
 	mask := [4]byte{0x37, 0xFA, 0x21, 0x3D}
 	b = append(b, mask[:]...)
-	for i, c := range payload {
-		b = append(b, c^mask[i%4])
-	}
-	return b
+	key := bytes.Repeat(mask[:], (len(payload)+3)/4)
+	subtle.XORBytes(key, key, payload)
+	return append(b, key[:len(payload)]...)
 }
 
 // write sends b in pieces. That the server has ended the connection meanwhile is no error.

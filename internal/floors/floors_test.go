@@ -26,9 +26,11 @@ var floor = map[string]int{
 	"agent":               1,
 	"session":             2,
 	"sdk/go":              3, // a client: it imports nothing of the gateway
+	"loadtest":            3, // a client: it imports nothing of the gateway but its words and its loop
 	"bench":               3,
 	"interop":             3,
 	"cmd/mobilegate":      4,
+	"cmd/loadtest":        4,
 }
 
 // home of a library: the only packages whose shipped code may import it.
@@ -40,6 +42,7 @@ var home = map[string][]string{
 	"github.com/clipperhouse/uax29":     {"session"},
 	"github.com/coder/websocket":        {"sdk/go"},
 	"github.com/vishvananda/netlink":    {"engine"},
+	"github.com/HdrHistogram":           {"loadtest"},
 	"github.com/segmentio/asm":          {"media"},
 	"golang.org/x/sys":                  {"engine", "cmd/mobilegate"},
 	"net/http":                          {"engine", "sdk/go", "media"}, // engine: the names of the status codes; media: sniffing
@@ -58,6 +61,9 @@ func TestFloors(t *testing.T) {
 		for _, i := range p.Imports {
 			if other, ours := strings.CutPrefix(i, module); ours {
 				require.Less(t, floor[other], at, "%s may not import %s: that is no floor below", name, other)
+				if name == "loadtest" {
+					require.Contains(t, []string{"engine", "codec", "internal/wheel"}, other, "loadtest is a client")
+				}
 				if name == "sdk/go" {
 					require.Fail(t, "sdk/go stands alone", "it imports %s", other)
 				}

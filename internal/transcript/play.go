@@ -33,8 +33,9 @@ type player struct {
 // party is a connection under its name.
 type party struct {
 	Link
-	next  *Heard // the next thing it heard, if it was looked at
-	ended bool   // nothing more comes
+	next    *Heard // the next thing it heard, if it was looked at
+	ended   bool   // nothing more comes
+	stopped bool
 }
 
 func (p *player) play(file string, lines []line) error {
@@ -63,7 +64,10 @@ func (p *player) step(l *line) error {
 	}
 	switch l.verb {
 	case ">":
-		link, err := p.link(l.link)
+		link, err := p.link(l.link, "")
+		if err == nil && link.stopped {
+			err = errors.New("a device that has stopped says nothing")
+		}
 		if err == nil {
 			link.Say([]byte(arg))
 		}
@@ -73,7 +77,10 @@ func (p *player) step(l *line) error {
 	case "x":
 		return p.end(l.link, arg)
 	case "opens":
-		_, err := p.link(l.link)
+		from, err := options(arg, map[string]string{"from": ""})
+		if err == nil {
+			_, err = p.link(l.link, from["from"])
+		}
 		return err
 	case "joins":
 		return p.join(l.link, arg)
@@ -96,16 +103,17 @@ func (p *player) step(l *line) error {
 		return errors.New("no such connection")
 	}
 	link.Do(Deed(l.verb))
+	link.stopped = l.verb == string(Stop)
 	link.ended = link.ended || l.verb == string(Leave) || l.verb == string(Break)
 	return p.gateway.Settle()
 }
 
 // link is the connection of that name, a new one when there is none that is open.
-func (p *player) link(name string) (*party, error) {
+func (p *player) link(name, from string) (*party, error) {
 	if l := p.links[name]; l != nil && !l.ended {
 		return l, nil
 	}
-	link, err := p.gateway.Dial()
+	link, err := p.gateway.Dial(from)
 	if err != nil {
 		return nil, err
 	}
@@ -113,24 +121,29 @@ func (p *player) link(name string) (*party, error) {
 	return p.links[name], nil
 }
 
-func (p *player) join(name, options string) error {
-	device, token := "tel-1", "secret"
-	for _, o := range strings.Fields(options) {
-		switch key, value, _ := strings.Cut(o, "="); key {
-		case "device":
-			device = value
-		case "token":
-			token = value
-		default:
-			return fmt.Errorf("what is %s?", o)
+// options reads "NAME=VALUE NAME=VALUE" over the values that the names have without it.
+func options(s string, values map[string]string) (map[string]string, error) {
+	for _, o := range strings.Fields(s) {
+		key, value, _ := strings.Cut(o, "=")
+		if _, known := values[key]; !known {
+			return nil, fmt.Errorf("what is %s?", o)
 		}
+		values[key] = value
 	}
-	link, err := p.link(name)
+	return values, nil
+}
+
+func (p *player) join(name, rest string) error {
+	o, err := options(rest, map[string]string{"device": "tel-1", "token": "secret", "from": ""})
 	if err != nil {
 		return err
 	}
-	link.Say(fmt.Appendf(nil, `{"t":"hello","token":%q,"device":{"id":%q}}`, token, device))
-	return p.hear(name, fmt.Sprintf(`{"t":"ready","session":%q}`, "mobile:"+device))
+	link, err := p.link(name, o["from"])
+	if err != nil {
+		return err
+	}
+	link.Say(fmt.Appendf(nil, `{"t":"hello","token":%q,"device":{"id":%q}}`, o["token"], o["device"]))
+	return p.hear(name, fmt.Sprintf(`{"t":"ready","session":%q}`, "mobile:"+o["device"]))
 }
 
 func (p *player) act(arg string) error {
@@ -138,7 +151,7 @@ func (p *player) act(arg string) error {
 	if err != nil {
 		return err
 	}
-	if act.Text != "" {
+	if act.Text != "" && act.Text[0] == '"' {
 		if err := json.Unmarshal([]byte(act.Text), &act.Text); err != nil {
 			return err
 		}
@@ -149,10 +162,25 @@ func (p *player) act(arg string) error {
 	if err := p.gateway.Settle(); err != nil {
 		return err
 	}
-	if err := p.gateway.Act(device, act); err != nil {
+	answer, err := p.gateway.Act(device, act)
+	if err != nil {
 		return err
 	}
+	if act.Verb == Hears {
+		return p.told(act.Text, answer)
+	}
 	return p.gateway.Settle()
+}
+
+// told holds what the agent was answered against what it was to hear.
+func (p *player) told(want string, answer []byte) error {
+	switch {
+	case want == "nothing" && answer == nil:
+		return nil
+	case want == "nothing" || answer == nil:
+		return fmt.Errorf("the agent heard %q; want %s", answer, want)
+	}
+	return p.compare("answer", want, answer)
 }
 
 // peek looks at the next thing that the connection heard, when need be after the gateway has settled.
@@ -178,8 +206,10 @@ func (p *player) isIgnored(h Heard) bool {
 	if h.Frame == nil || len(p.ignored) == 0 {
 		return false
 	}
-	var f struct{ T string }
-	return json.Unmarshal(h.Frame, &f) == nil && p.ignored[f.T]
+	v, err := decode(h.Frame)
+	f, ok := v.(map[string]any)
+	t, _ := f["t"].(string)
+	return err == nil && ok && p.ignored[t]
 }
 
 func (p *player) hear(name, want string) error {
@@ -225,16 +255,21 @@ func (p *player) hear(name, want string) error {
 	if h.Frame == nil {
 		return fmt.Errorf("heard %s; want %s", h, short(want))
 	}
+	return p.compare("frame", want, h.Frame)
+}
+
+// compare holds a JSON text against a pattern.
+func (p *player) compare(what, want string, heard []byte) error {
 	pattern, err := decode([]byte(want))
 	if err != nil {
 		return fmt.Errorf("the pattern is no JSON: %w", err)
 	}
-	got, err := decode(h.Frame)
+	got, err := decode(heard)
 	if err != nil {
-		return fmt.Errorf("heard what is no JSON: %s", h)
+		return fmt.Errorf("heard what is no JSON: %s", short(string(heard)))
 	}
-	if err := match("frame", pattern, got, p.kept); err != nil {
-		return fmt.Errorf("%w\n  heard %s\n  want  %s", err, h, short(want))
+	if err := match(what, pattern, got, p.kept); err != nil {
+		return fmt.Errorf("%w\n  heard %s\n  want  %s", err, short(string(heard)), short(want))
 	}
 	return nil
 }
@@ -265,10 +300,16 @@ func (p *player) end(name, want string) error {
 	return nil
 }
 
-// quiet fails when a device heard what nobody has expected.
+// quiet fails when a device, or the agent, heard what nobody has expected.
 func (p *player) quiet() error {
 	if err := p.gateway.Settle(); err != nil {
 		return err
+	}
+	switch answer, err := p.gateway.Act("", Act{Verb: Hears}); {
+	case err != nil:
+		return err
+	case answer != nil:
+		return fmt.Errorf("the agent heard %s", answer)
 	}
 	for _, name := range slices.Sorted(maps.Keys(p.links)) {
 		l := p.links[name]

@@ -23,11 +23,12 @@
 //	< ...                whatever has come is of no interest
 //	< ping               the next thing is a WebSocket ping
 //	x CODE [REASON]      the next thing is a close frame; without CODE, the end of the connection without a word
-//	joins [device=D] [token=T]   says hello and hears ready; tel-1 and the token "secret" unless told otherwise
-//	opens                connects and says nothing
+//	joins [device=D] [token=T] [from=IP]   says hello and hears ready; tel-1 and the token "secret" unless told otherwise
+//	opens [from=IP]      connects and says nothing; from this host, or from the address that a trusted proxy tells
 //	leaves               the closing handshake with code 1000
 //	breaks               the connection ends without a word
 //	sleeps / wakes       the device answers no WebSocket ping / answers those that came meanwhile
+//	stops / goes on      the device takes nothing from the network, and says nothing / takes what waits, and reads on
 //	+ DURATION           time passes
 //	agent [DEVICE] ACT   what the agent does in the turn that waits for it; DEVICE is tel-1 unless told otherwise
 //	ignore TYPE…         frames of these types are not looked at in this case
@@ -35,16 +36,23 @@
 //	repeat N … end       the lines between N times, $i counts from 1
 //
 // The agent's acts: streams "TEXT", closes (the streamed message is complete), says "TEXT", replies "TEXT" (and the turn is
-// over), ends, fails, panics.
+// over), ends, fails, panics; sends FILE, an object with kind, mime, name, caption, reply_to, url and size, whose content is
+// the endless one; asks CARD, an object with kind, text, command, description, choices and ttl ("30s"). What its cards were
+// answered it "hears PATTERN", an object with card (1 for the first of the turn), option, text and expired, or "hears nothing";
+// then it confirms [CARD], refuses [CARD] (and the card is open again) or calls it expired: outdates [CARD]. Without CARD it
+// speaks of the answer that it heard last. An answer that the agent was not expected to hear fails like a frame.
 //
 // Nobody has to expect what a device hears at once, but before time passes and at the end of a case everything that came must
 // have been expected: so a frame that comes too early fails, and so does one too many.
 //
 // Patterns are JSON. An object may have more fields than its pattern, an array must have as many elements; numbers are
 // compared as they are written. Strings with a meaning: "*" the field is there; "!" it is not, or null; "~RE" matches a
-// regular expression; "#N" or "#N..M" has so many characters; "?NAME" anything, kept as $NAME; "=TEXT" is TEXT itself.
+// regular expression; "#N" or "#N..M" has so many characters; "?NAME" anything, kept as $NAME; "=TEXT" is TEXT itself;
+// "@N..M" is base64 of these bytes of the endless content.
 //
-// In every line $NAME and ${NAME} are what was kept, $(x N TEXT) is TEXT N times, $(hex BYTES) raw bytes, $$ a dollar sign.
+// In every line $NAME and ${NAME} are what was kept, $(x N TEXT) is TEXT N times, $(hex BYTES) raw bytes, $$ a dollar sign;
+// $(base64 N..M) are the bytes from N to before M of an endless content that is always the same, and $(sha256 N..M) their
+// sum in hexadecimal digits.
 package transcript
 
 import (
@@ -59,14 +67,15 @@ import (
 
 // Gateway is what a case is played against. Its methods are called from one goroutine.
 type Gateway interface {
-	// Dial opens a connection.
-	Dial() (Link, error)
+	// Dial opens a connection: from this host, or, if from is not empty, from that address behind a trusted proxy.
+	Dial(from string) (Link, error)
 	// Settle returns when nothing happens any more unless somebody says something or time passes.
 	Settle() error
 	// Advance lets time pass, and settles.
 	Advance(time.Duration) error
-	// Act tells the agent what to do in the turn of the device that waits for it.
-	Act(device string, act Act) error
+	// Act tells the agent what to do in the turn of the device that waits for it. For Hears it gives the next answer to
+	// one of the turn's cards, in JSON, or nil when there is none; of any device if device is empty.
+	Act(device string, act Act) (answer []byte, err error)
 }
 
 // Link is one connection.
@@ -75,7 +84,7 @@ type Link interface {
 	Say(message []byte)
 	// Hear takes the next thing that came. It does not wait.
 	Hear() (Heard, bool)
-	// Do is Leave, Break, Sleep or Wake.
+	// Do is one of the deeds below.
 	Do(Deed)
 }
 
@@ -88,13 +97,19 @@ const (
 	Break Deed = "breaks"
 	Sleep Deed = "sleeps"
 	Wake  Deed = "wakes"
+	Stop  Deed = "stops"
+	Goes  Deed = "goes"
 )
 
 // Act is one thing that the agent does.
 type Act struct {
-	Verb string // streams, closes, says, replies, ends, fails or panics
-	Text string
+	Verb string // a key of acts
+	Text string // the text; of sends and asks, the JSON object
+	Card int    // of confirms, refuses and outdates; 0: the one that was answered last
 }
+
+// Hears is the Verb of an agent that listens.
+const Hears = "hears"
 
 // Heard is one thing that came to a device.
 type Heard struct {
@@ -197,10 +212,25 @@ func Parse(file, text string) ([]Case, error) {
 // The verbs of a line, and whether a connection's name may stand before them.
 var verbs = map[string]bool{
 	">": true, "<": true, "x": true, "joins": true, "opens": true, "leaves": true, "breaks": true, "sleeps": true, "wakes": true,
+	"stops": true, "goes": true,
 	"+": false, "agent": false, "ignore": false, "with": false, "repeat": false, "end": false,
 }
 
-var acts = map[string]bool{"streams": true, "closes": false, "says": true, "replies": true, "ends": false, "fails": false, "panics": false}
+// argument is what stands behind an act.
+type argument int
+
+const (
+	nothing argument = iota
+	aString          // of JSON
+	anObject
+	aPattern // an object, or the word nothing
+	aNumber  // or nothing
+)
+
+var acts = map[string]argument{
+	"streams": aString, "closes": nothing, "says": aString, "replies": aString, "ends": nothing, "fails": nothing, "panics": nothing,
+	"sends": anObject, "asks": anObject, Hears: aPattern, "confirms": aNumber, "refuses": aNumber, "outdates": aNumber,
+}
 
 func parseLine(s string) (l line, ok bool) {
 	first, rest, _ := strings.Cut(s, " ")
@@ -224,25 +254,44 @@ func parseLine(s string) (l line, ok bool) {
 	case "agent":
 		_, act, err := parseAct(l.rest)
 		return l, err == nil && act.Verb != ""
+	case "goes":
+		return l, l.rest == "on"
 	}
 	return l, true
 }
 
-// parseAct reads "[DEVICE] VERB [TEXT]"; the text is a JSON string.
+// parseAct reads "[DEVICE] VERB [ARGUMENT]".
 func parseAct(s string) (device string, act Act, err error) {
 	word, rest, _ := strings.Cut(s, " ")
-	hasText, known := acts[word]
+	wants, known := acts[word]
 	if !known {
 		device = word
 		word, rest, _ = strings.Cut(rest, " ")
-		if hasText, known = acts[word]; !known {
+		if wants, known = acts[word]; !known {
 			return "", Act{}, errors.New("the agent does no such thing")
 		}
 	}
-	act.Verb = word
-	if hasText != (rest != "") || hasText && (len(rest) < 2 || rest[0] != '"' || rest[len(rest)-1] != '"') {
-		return "", Act{}, errors.New("the agent's text is no string")
+	act.Verb, act.Text = word, rest
+	good := rest == ""
+	switch wants {
+	case aString:
+		good = within(rest, '"', '"')
+	case anObject:
+		good = within(rest, '{', '}')
+	case aPattern:
+		good = rest == "nothing" || within(rest, '{', '}')
+	case aNumber:
+		if act.Text = ""; rest != "" {
+			act.Card, err = strconv.Atoi(rest)
+			good = err == nil && act.Card > 0
+		}
 	}
-	act.Text = rest
+	if !good {
+		return "", Act{}, errors.New("this does not belong behind " + word)
+	}
 	return device, act, nil
+}
+
+func within(s string, first, last byte) bool {
+	return len(s) >= 2 && s[0] == first && s[len(s)-1] == last
 }

@@ -60,6 +60,12 @@ func TestParseRefuses(t *testing.T) {
 		"case x\n agent says",
 		"case x\n agent says hi",
 		"case x\n agent fails \"hi\"",
+		"case x\n agent asks",
+		"case x\n agent sends \"hi\"",
+		"case x\n agent hears",
+		"case x\n agent confirms all",
+		"case x\n agent refuses 0",
+		"case x\n goes off",
 	} {
 		_, err := Parse("f.txt", text)
 		require.Error(t, err, text)
@@ -92,10 +98,17 @@ func TestExpand(t *testing.T) {
 		require.NoError(t, err, in)
 		require.Equal(t, want, got)
 	}
-	for _, in := range []string{"$unknown", "$(x 3", "$(x a b)", "$(y)", "$(hex f)"} {
+	for _, in := range []string{"$unknown", "$(x 3", "$(x a b)", "$(y)", "$(hex f)", "$(base64 7)", "$(sha256 2..1)", "$(base64 -1..2)", "$(base64 a..b)"} {
 		_, err := expand(in, kept)
 		require.Error(t, err, in)
 	}
+}
+
+func must(s string, err error) string {
+	if err != nil {
+		panic(err)
+	}
+	return s
 }
 
 func TestMatch(t *testing.T) {
@@ -133,6 +146,9 @@ func TestMatch(t *testing.T) {
 		{`{"a":"=*"}`, `{"a":"x"}`, false},
 		{`{"a":""}`, `{"a":""}`, true},
 		{`{"a":""}`, `{"a":"x"}`, false},
+		{`{"a":"@3..5"}`, `{"a":"` + must(generate("base64 3..5")) + `"}`, true},
+		{`{"a":"@3..5"}`, `{"a":"` + must(generate("base64 4..6")) + `"}`, false},
+		{`{"a":"@3"}`, `{"a":""}`, false},
 		{`{"a":"?id"}`, `{"a":"m-1"}`, true},
 		{`{"a":"?id"}`, `{"a":1}`, false},
 	} {
@@ -154,17 +170,19 @@ func TestMatch(t *testing.T) {
 type parrot struct {
 	links  []*cage
 	acts   []Act
+	answer []byte   // to a card
 	hellos []string // of those that were welcome
 }
 
 type cage struct {
+	from         string
 	said         [][]byte
 	heard, waits []Heard
 	deeds        []Deed
 }
 
-func (p *parrot) Dial() (Link, error) {
-	c := new(cage)
+func (p *parrot) Dial(from string) (Link, error) {
+	c := &cage{from: from}
 	p.links = append(p.links, c)
 	return c, nil
 }
@@ -208,12 +226,19 @@ func (p *parrot) Advance(d time.Duration) error {
 	return p.Settle()
 }
 
-func (p *parrot) Act(device string, act Act) error {
+func (p *parrot) Act(device string, act Act) (answer []byte, err error) {
+	if act.Verb == Hears {
+		answer, p.answer = p.answer, nil
+		return answer, nil
+	}
 	if device != "tel-1" {
-		return errors.New("no such device")
+		return nil, errors.New("no such device")
 	}
 	p.acts = append(p.acts, act)
-	return nil
+	if act.Verb == "asks" {
+		p.answer = []byte(`{"card":1,"option":"once"}`)
+	}
+	return nil, nil
 }
 
 func (c *cage) Say(m []byte) { c.said = append(c.said, m) }
@@ -264,6 +289,11 @@ func TestPlay(t *testing.T) {
 		 > {"n":"$i"}
 		 < {"n":"$i"}
 		 end`,
+		`> {"data":"$(base64 0..100)"}
+		 < {"data":"@0..100"}`,
+		`agent asks {"kind":"clarify"}
+		 agent hears {"option":"once"}
+		 agent hears nothing`,
 	} {
 		cases, err := Parse("f.txt", "case x\n"+text)
 		require.NoError(t, err)
@@ -294,9 +324,15 @@ func TestPlayFails(t *testing.T) {
 		`> {"t":"a"}` + "\n< no JSON":              "no JSON",
 		"> $unknown":                               "never kept",
 		"repeat 2\n> {\"n\":\"$i\"}\n< {\"n\":\"1\"}\nend": "round 2",
-		"agent tel-9 ends": "no such device",
-		"leaves":           "no such connection",
-		"joins colour=red": "colour",
+		"agent tel-9 ends":                   "no such device",
+		"leaves":                             "no such connection",
+		"opens by=air":                       "by=air",
+		"agent asks {}":                      "the agent heard",
+		"agent asks {}\nagent hears nothing": "the agent heard",
+		"agent asks {}\nagent hears {\"option\":\"deny\"}": "want \"deny\"",
+		"agent asks {}\n+ 1s":                              "the agent heard",
+		`agent hears {}`:                                   "the agent heard \"\"",
+		"joins colour=red":                                 "colour",
 	} {
 		cases, err := Parse("f.txt", "case x\n"+text)
 		require.NoError(t, err, text)
@@ -314,13 +350,19 @@ func TestDeedsAndActs(t *testing.T) {
 		wakes
 		agent streams "a\n$(x 2 b)"
 		agent tel-1 closes
+		agent sends {"size":$(x 2 1)}
+		agent confirms 2
+		agent refuses
+		stops
+		goes on
 		leaves
-		opens
+		opens from=192.0.2.1
 		breaks`)
 	require.NoError(t, err)
 	require.NoError(t, cases[0].Play(p))
-	require.Equal(t, []Act{{"streams", "a\nbb"}, {"closes", ""}}, p.acts)
-	require.Equal(t, []Deed{Sleep, Wake, Leave}, p.links[0].deeds)
+	require.Equal(t, []Act{{"streams", "a\nbb", 0}, {"closes", "", 0}, {"sends", `{"size":11}`, 0}, {"confirms", "", 2}, {"refuses", "", 0}}, p.acts)
+	require.Equal(t, []Deed{Sleep, Wake, Stop, Goes, Leave}, p.links[0].deeds)
+	require.Equal(t, []string{"", "192.0.2.1"}, []string{p.links[0].from, p.links[1].from})
 	require.Equal(t, []Deed{Break}, p.links[1].deeds)
 }
 
