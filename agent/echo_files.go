@@ -37,8 +37,13 @@ func giveBack(t *Turn, emit func(Event)) (string, error) {
 	return t.Text, nil
 }
 
+// hashing lets one turn at a time compute: a crowd of large files must not keep the event loops from a processor.
+var hashing = make(chan struct{}, 1)
+
 // digest reads f in steps, so that it costs no memory of f's size.
 func digest(f *File) ([]byte, error) {
+	hashing <- struct{}{}
+	defer func() { <-hashing }()
 	content, err := f.Open()
 	if err != nil {
 		return nil, err

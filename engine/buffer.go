@@ -40,12 +40,15 @@ func PutMessage(b *Buffer) {
 // large is the capacity of all messages, in part or whole, that no pool keeps: Config.MaxInbound bounds it; and what was let go of it since the start.
 var large, largeReleased atomic.Int64
 
-// grow makes room for n bytes more in a message of which so many more are announced: twice what is there, so that copying
+// grow makes room for n bytes more in a message of which so many more are announced: at least twice what is there, so that copying
 // stays cheap, but never ahead of what was received, whatever was announced. It answers false when that is more than all
 // messages together may have.
 func grow(b *Buffer, n int, announced int64, limit int64) bool {
 	old := cap(b.B)
-	size := min(max(2*old, len(b.B)+n, 512), len(b.B)+n+int(announced))
+	size, whole := max(2*old, len(b.B)+n, 512), len(b.B)+n+int(announced)
+	if 2*size >= whole {
+		size = whole // the last step at once: one copy less of the largest part
+	}
 	if size > maxPooled {
 		more := int64(size)
 		if old > maxPooled {

@@ -163,6 +163,11 @@ func (s *Server) Port() int { return s.port }
 // MaxConnections is how many connections are held at a time, once Start has returned.
 func (s *Server) MaxConnections() int { return s.cfg.MaxConnections }
 
+// MaxMemory is what the budgets of Config allow together, in bytes, once Start has returned.
+func (s *Server) MaxMemory() int64 {
+	return s.cfg.MaxInbound + s.cfg.MaxOutbound + s.cfg.MaxStrangers
+}
+
 // Ended is closed when the server accepts no more, for whatever reason; Err then says why.
 func (s *Server) Ended() <-chan struct{} { return s.ended }
 

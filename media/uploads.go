@@ -86,6 +86,7 @@ type upload struct {
 	parts  int
 	have   []uint64      // a bit for each part that is here
 	missed int           // parts that are not
+	room   int           // taken of the budget for those
 	last   time.Duration // when the last part came
 }
 
@@ -161,12 +162,21 @@ func (u *Uploads) begin(p *Part, limits *Limits, now time.Duration) error {
 	if !u.Budget.Take(own) {
 		return ErrBudget
 	}
+	// Room for the whole upload, as far as its first part tells: who has begun can end, and who finds no room is told so
+	// before he has sent much. Were every part to look for room, many uploads could wait for each other for ever.
+	first := decodedLen(len(p.Data))
+	rest := max(0, cost(min(limits.File, p.Parts*first))-cost(first))
+	if !u.Budget.Take(rest) {
+		u.Budget.Give(own)
+		return ErrBudget
+	}
 	up := &upload{File: p.file(), parts: p.Parts, missed: p.Parts, have: make([]uint64, words)}
 	up.cost = own
 	if err := u.put(up, p, limits, now); err != nil {
-		u.Budget.Give(own)
+		u.Budget.Give(own + rest)
 		return err
 	}
+	up.room = rest
 	u.open = append(u.open, up)
 	return nil
 }
@@ -181,11 +191,17 @@ func (u *Uploads) put(up *upload, p *Part, limits *Limits, now time.Duration) er
 	}
 	inFile, inSum := limits.File-up.size+replaced, limits.Bytes-u.sum+replaced
 	before := len(up.pieces)
+	room := min(up.room, cost(decodedLen(len(p.Data))))
+	u.Budget.Give(room) // for decode to take
+	up.room -= room
 	list, size, err := decode(up.pieces, p.Part, p.Data, min(inFile, inSum), u.Budget)
 	if err == ErrTooBig && inSum < inFile {
 		err = ErrSum
 	}
 	if err != nil {
+		if u.Budget.Take(room) {
+			up.room += room
+		}
 		return err
 	}
 	up.pieces = list
@@ -230,6 +246,8 @@ func (up *upload) remove(part, n int) (cost int) {
 // complete makes the File of an upload that has all its parts.
 func (u *Uploads) complete(up *upload) *File {
 	u.forget(up)
+	u.Budget.Give(up.room)
+	up.room = 0
 	slices.SortStableFunc(up.pieces, func(a, b piece) int { return a.at - b.at })
 	up.seal(u.Budget)
 	up.guess()
@@ -290,7 +308,7 @@ func (u *Uploads) find(id string) *upload {
 
 func (u *Uploads) drop(up *upload) {
 	u.forget(up)
-	u.Budget.Give(up.cost + discard(up.pieces))
+	u.Budget.Give(up.cost + up.room + discard(up.pieces))
 }
 
 // forget takes up off the list.

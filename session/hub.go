@@ -202,6 +202,9 @@ func (h *Hub) Released() int64 {
 	return h.budget.Returned() + h.uploads.Returned() + h.texts.Returned()
 }
 
+// MaxMemory is what the budgets for files and waiting messages allow together, in bytes.
+func (h *Hub) MaxMemory() int64 { return 2*h.cfg.MaxFiles + maxTexts + maxInboxes }
+
 // letGo ends a connection's use of its address.
 func (h *Hub) letGo(from *share) {
 	if from != nil {

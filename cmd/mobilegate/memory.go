@@ -2,10 +2,27 @@ package main
 
 import (
 	"context"
+	"os"
 	"runtime/debug"
 	"runtime/metrics"
 	"time"
+
+	"mobilegate/engine"
+	"mobilegate/session"
 )
+
+// limitMemory tells Go's collector how much memory the gateway may take at most by its own budgets: without a limit it lets
+// a full heap double. GOMEMLIMIT, where it is set, counts instead.
+func limitMemory(server *engine.Server, hub *session.Hub) {
+	if os.Getenv("GOMEMLIMIT") != "" {
+		return
+	}
+	const (
+		own  = 64 << 20 // the program itself, and what its pools hold
+		each = 2 << 10  // a connection with its device, generously
+	)
+	debug.SetMemoryLimit(own + int64(server.MaxConnections())*each + server.MaxMemory() + hub.MaxMemory())
+}
 
 // keepSmall gives memory back to the system after a burst. Go's own collector runs again only when the heap has doubled,
 // or after two minutes, so after ten thousand connections or a wave of large messages an idle gateway would keep twice

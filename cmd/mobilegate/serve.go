@@ -68,6 +68,7 @@ func runServe(ctx context.Context, args []string, env func(string) string, out, 
 	if devToken != "" {
 		fmt.Fprintf(out, "\nThe gateway runs with a token for this run only. Talk to it from another terminal:\n\n  MOBILE_TOKEN=%s mobilegate chat --url %s\n\n", devToken, url)
 	}
+	limitMemory(server, hub)
 	go keepSmall(ctx, func() int64 { return server.Stats().Released + hub.Released() })
 
 	select {
