@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -145,8 +146,27 @@ func script(t *testing.T, interpreter, file string) *client {
 }
 
 // coderWebsocket is github.com/coder/websocket, in this process.
-func coderWebsocket(t *testing.T) *client {
+func coderWebsocket(t *testing.T) *client { return coderVia(t, nil) }
+
+// coderFrom is coderWebsocket whose connections come from an address of this host and have these headers in their request.
+func coderFrom(t *testing.T, source string, headers ...string) *client {
+	dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(source)}}
+	return coderVia(t, dialer.DialContext, headers...)
+}
+
+// dialContext is how a net.Dialer opens a connection.
+type dialContext func(ctx context.Context, network, address string) (net.Conn, error)
+
+// coderVia is coderWebsocket with connections that dial opens.
+func coderVia(t *testing.T, dial dialContext, headers ...string) *client {
 	c := newClient(t)
+	options := websocket.DialOptions{CompressionMode: websocket.CompressionContextTakeover, HTTPHeader: http.Header{}}
+	if dial != nil {
+		options.HTTPClient = &http.Client{Transport: &http.Transport{DialContext: dial}}
+	}
+	for i := 0; i < len(headers); i += 2 {
+		options.HTTPHeader.Add(headers[i], headers[i+1])
+	}
 	conns := map[string]*websocket.Conn{}
 	t.Cleanup(func() {
 		for _, ws := range conns {
@@ -157,7 +177,7 @@ func coderWebsocket(t *testing.T) *client {
 		ws := conns[cmd.Conn]
 		switch cmd.Do {
 		case "dial":
-			ws, answer, err := websocket.Dial(c.ctx, cmd.URL, &websocket.DialOptions{CompressionMode: websocket.CompressionContextTakeover})
+			ws, answer, err := websocket.Dial(c.ctx, cmd.URL, &options)
 			if err != nil {
 				if answer == nil {
 					return err

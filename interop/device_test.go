@@ -17,6 +17,7 @@ type frame struct {
 	Stop  bool            `json:"stop"`
 	Code  string          `json:"code"`
 	Fatal bool            `json:"fatal"`
+	Retry int             `json:"retry_after_ms"`
 	State string          `json:"state"`
 	TS    json.RawMessage `json:"ts"`
 	Chunk struct {

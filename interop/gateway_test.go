@@ -26,7 +26,13 @@ const (
 
 var binary string // mobilegate, built for these tests
 
-func TestMain(m *testing.M) { os.Exit(buildAndRun(m)) }
+func TestMain(m *testing.M) {
+	if what := os.Getenv(conversing); what != "" {
+		talk(what)
+		return
+	}
+	os.Exit(buildAndRun(m))
+}
 
 func buildAndRun(m *testing.M) int {
 	dir, err := os.MkdirTemp("", "mobilegate-interop-")
@@ -90,7 +96,7 @@ func (s *screen) await(t *testing.T, pattern string, end <-chan struct{}) []stri
 	}
 }
 
-// process is a running mobilegate.
+// process is a running mobilegate, or another program that a test needs.
 type process struct {
 	t        *testing.T
 	cmd      *exec.Cmd
@@ -106,7 +112,13 @@ func environment(more ...string) []string {
 // start runs mobilegate with env and args.
 func start(t *testing.T, env []string, args ...string) *process {
 	t.Helper()
-	p := &process{t: t, cmd: exec.Command(binary, args...), out: newScreen(), log: newScreen(), ended: make(chan struct{})}
+	return run(t, binary, env, args...)
+}
+
+// run runs a program, which is killed at the end of the test if it still runs then.
+func run(t *testing.T, program string, env []string, args ...string) *process {
+	t.Helper()
+	p := &process{t: t, cmd: exec.Command(program, args...), out: newScreen(), log: newScreen(), ended: make(chan struct{})}
 	p.cmd.Env, p.cmd.Stdout, p.cmd.Stderr = environment(env...), p.out, p.log
 	require.NoError(t, p.cmd.Start())
 	go func() {

@@ -9,7 +9,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"runtime"
 	"strings"
 	"syscall"
@@ -18,99 +17,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 )
-
-// refuses requires serve to end at once with one sentence on standard error and nothing else, and returns the sentence.
-func refuses(t *testing.T, status int, env []string, args ...string) string {
-	t.Helper()
-	p := start(t, append([]string{"MOBILE_PORT=0"}, env...), append([]string{"serve"}, args...)...)
-	p.exits(status)
-	require.Empty(t, p.out.String())
-	require.Regexp(t, `^mobilegate: [^\n]+\n$`, p.log.String())
-	return p.log.String()
-}
-
-func TestWithoutToken(t *testing.T) {
-	t.Parallel()
-	empty := filepath.Join(t.TempDir(), "empty")
-	require.NoError(t, os.WriteFile(empty, []byte("\n"), 0o600))
-	for _, env := range [][]string{nil, {"MOBILE_TOKEN= "}, {"MOBILE_EXTRA_TOKENS= , "}, {"MOBILE_DELIVER_TOKENS=,"}, {"MOBILE_TOKEN_FILE=" + empty}} {
-		said := refuses(t, 2, env)
-		require.Contains(t, said, "export MOBILE_TOKEN=", "it says how to make one")
-		require.Contains(t, said, "--dev")
-	}
-}
-
-// settings are all that serve can be told: what it refuses, and what its sentence then says.
-var settings = []struct {
-	name, flag string
-	bad        []string
-	says       string
-}{
-	{"MOBILE_AGENT", "agent", []string{"gpt-x", "ECHO"}, "must be echo"},
-	{"MOBILE_HOST", "host", []string{"no such host", "127.0.0.1:9", "http://127.0.0.1"}, "address"},
-	{"MOBILE_PORT", "port", []string{"eighty", "-1", "65536", "80.0", "8787/tcp"}, "must be a whole number from 0 to 65535"},
-	{"MOBILE_MAX_CONNECTIONS", "max-connections", []string{"0", "-5", "many", "1e3"}, "must be a whole number from 1 to "},
-	{"MOBILE_PING_INTERVAL", "ping-interval", []string{"50", "-1s", "10ms", "often"}, "must be a duration such as 50s"},
-	{"MOBILE_QUOTA", "quota", []string{"none", "0", "OFF"}, "must be on or off"},
-	{"MOBILE_LOG_LEVEL", "log-level", []string{"loud", "5"}, "must be debug, info, warn or error"},
-	{"MOBILE_LOG_FORMAT", "log-format", []string{"xml", "JSON"}, "must be text or json"},
-	{"MOBILE_EXTRA_TOKENS", "", []string{"bound-1=", "good,bound-1==", "c2VjcmV0="}, "token is empty"},
-	{"MOBILE_ALLOWED_DEVICES", "allowed-devices", nil, ""},
-	{"MOBILE_HOME_DEVICE", "home-device", nil, ""},
-	{"MOBILE_AVATAR_URL", "avatar-url", nil, ""},
-	{"MOBILE_TOKEN", "", nil, ""},
-	{"MOBILE_DELIVER_TOKENS", "", nil, ""},
-}
-
-func TestBadValues(t *testing.T) {
-	t.Parallel()
-	for _, s := range settings {
-		if s.bad == nil { // takes any text
-			continue
-		}
-		t.Run(s.name, func(t *testing.T) {
-			for _, v := range s.bad {
-				said := refuses(t, 2, []string{"MOBILE_TOKEN=" + token, s.name + "=" + v})
-				require.Contains(t, said, "mobilegate: "+s.name+" ")
-				require.Contains(t, said, s.says)
-				if s.flag == "" {
-					continue
-				}
-				said = refuses(t, 2, []string{"MOBILE_TOKEN=" + token}, "--"+s.flag+"="+v)
-				require.Contains(t, said, "mobilegate: --"+s.flag+" ")
-				require.Contains(t, said, s.says)
-			}
-		})
-	}
-	for _, name := range []string{"MOBILE_TOKEN", "MOBILE_EXTRA_TOKENS", "MOBILE_DELIVER_TOKENS"} {
-		said := refuses(t, 2, []string{name + "_FILE=" + filepath.Join(t.TempDir(), "absent")})
-		require.Contains(t, said, name+"_FILE")
-		require.Contains(t, said, "no such file")
-	}
-}
-
-// TestHelp holds the list of settings above to what serve says that it takes.
-func TestHelp(t *testing.T) {
-	t.Parallel()
-	p := start(t, nil, "serve", "-h")
-	p.exits(0)
-	require.Empty(t, p.log.String())
-	told := map[string]bool{}
-	for _, name := range regexp.MustCompile(`MOBILE_[A-Z_]+`).FindAllString(p.out.String(), -1) {
-		told[name] = true
-	}
-	for _, s := range settings {
-		require.Contains(t, told, s.name)
-		if delete(told, s.name); s.flag != "" {
-			require.Regexp(t, `(?m)^  --`+s.flag+`$`, p.out.String())
-		}
-	}
-	require.Empty(t, told, "these have no test")
-
-	p = start(t, nil)
-	p.exits(2)
-	require.Contains(t, p.log.String(), "mobilegate serve")
-}
 
 func TestPortTaken(t *testing.T) {
 	t.Parallel()
@@ -343,8 +249,6 @@ func TestStop(t *testing.T) {
 			status, _, retry := get(t, http.MethodGet, "http://"+g.address()+"/ws", upgrade...)
 			require.Equal(t, http.StatusServiceUnavailable, status)
 			require.Regexp(t, `^[1-9][0-9]*$`, retry)
-			g.signal(syscall.SIGTERM) // an operator in a hurry does no harm
-			g.signal(signal)
 			for _, d := range busy {
 				d.hears("done")
 				d.closed(1001, "going away")
@@ -369,6 +273,21 @@ func TestStopCutsLongTurns(t *testing.T) {
 	require.InDelta(t, 10, time.Since(begun).Seconds(), 2)
 	g.exits(0)
 	require.Less(t, time.Since(begun), 16*time.Second)
+}
+
+// TestStopTwice: an operator who does not want to wait says so once more.
+func TestStopTwice(t *testing.T) {
+	t.Parallel()
+	g := serve(t)
+	d := coderWebsocket(t).online(g.url, "a", "tel-1")
+	d.text("/sleep 60 never")
+	d.await("typing")
+	begun := time.Now()
+	g.signal(syscall.SIGTERM)
+	require.NotNil(t, g.log.await(t, `msg="stopping`, g.ended))
+	g.signal(syscall.SIGTERM)
+	g.exits(-1) // of the signal
+	require.Less(t, time.Since(begun), 5*time.Second)
 }
 
 // TestStopWithStrangers: who has not said hello, or not even asked for an upgrade, does not keep a gateway up.

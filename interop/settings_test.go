@@ -1,0 +1,123 @@
+package interop
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// refuses requires serve to end at once with one sentence on standard error and nothing else, and returns the sentence.
+func refuses(t *testing.T, status int, env []string, args ...string) string {
+	t.Helper()
+	p := start(t, append([]string{"MOBILE_PORT=0"}, env...), append([]string{"serve"}, args...)...)
+	p.exits(status)
+	require.Empty(t, p.out.String())
+	require.Regexp(t, `^mobilegate: [^\n]+\n$`, p.log.String())
+	return p.log.String()
+}
+
+func TestWithoutToken(t *testing.T) {
+	t.Parallel()
+	empty := filepath.Join(t.TempDir(), "empty")
+	require.NoError(t, os.WriteFile(empty, []byte("\n"), 0o600))
+	for _, env := range [][]string{nil, {"MOBILE_TOKEN= "}, {"MOBILE_EXTRA_TOKENS= , "}, {"MOBILE_DELIVER_TOKENS=,"}, {"MOBILE_TOKEN_FILE=" + empty}} {
+		said := refuses(t, 2, env)
+		require.Contains(t, said, "export MOBILE_TOKEN=", "it says how to make one")
+		require.Contains(t, said, "--dev")
+	}
+}
+
+// settings are all that serve can be told: what it refuses, and what its sentence then says.
+var settings = []struct {
+	name, flag string
+	bad        []string
+	says       string
+}{
+	{"MOBILE_AGENT", "agent", []string{"gpt-x", "ECHO"}, "must be echo"},
+	{"MOBILE_HOST", "host", []string{"no such host", "127.0.0.1:9", "http://127.0.0.1"}, "address"},
+	{"MOBILE_PORT", "port", []string{"eighty", "-1", "65536", "80.0", "8787/tcp"}, "must be a whole number from 0 to 65535"},
+	{"MOBILE_MAX_CONNECTIONS", "max-connections", []string{"0", "-5", "many", "1e3"}, "must be a whole number from 1 to "},
+	{"MOBILE_PING_INTERVAL", "ping-interval", []string{"50", "-1s", "10ms", "often"}, "must be a duration such as 50s"},
+	{"MOBILE_QUOTA", "quota", []string{"none", "0", "OFF"}, "must be on or off"},
+	{"MOBILE_DELIVER_LOOPBACK", "deliver-loopback", []string{"no", "0", "OFF"}, "must be on or off"},
+	{"MOBILE_QUOTA_DEVICE", "quota-device", badRates, "must be any of frames=N,bytes=SIZE,burst-frames=N,burst-bytes=SIZE"},
+	{"MOBILE_QUOTA_TOKEN", "quota-token", badRates[:1], "must be any of frames=N,bytes=SIZE,burst-frames=N,burst-bytes=SIZE"},
+	{"MOBILE_QUOTA_ADDRESS", "quota-address", badRates[:1], "must be any of frames=N,bytes=SIZE,burst-frames=N,burst-bytes=SIZE"},
+	{"MOBILE_QUOTA_ERRORS", "quota-errors", []string{"0", "-1", "10001", "20/s"}, "must be a whole number from 1 to 10000"},
+	{"MOBILE_QUOTA_TAKEOVERS", "quota-takeovers", []string{"0", "10001", "five"}, "must be a whole number from 1 to 10000"},
+	{"MOBILE_QUOTA_FAILED_HELLOS", "quota-failed-hellos", []string{"0", "60001", "1.5"}, "must be a whole number from 1 to 60000"},
+	{"MOBILE_TRUSTED_PROXIES", "trusted-proxies", []string{"10.0.0.1", "10.0.0.0/33", "localhost/8", "10.0.0.0/8;::1/128", "10.0.0.0/8,all"}, "must be networks such as 10.0.0.0/8"},
+	{"MOBILE_MAX_INBOUND", "max-inbound", badSizes, "must be a number of bytes such as 65536, 64KiB, 256MiB or 2GiB"},
+	{"MOBILE_MAX_OUTBOUND", "max-outbound", badSizes[:2], "must be a number of bytes such as"},
+	{"MOBILE_MAX_STRANGERS", "max-strangers", badSizes[:2], "must be a number of bytes such as"},
+	{"MOBILE_MAX_FILES", "max-files", badSizes[:2], "must be a number of bytes such as"},
+	{"MOBILE_MAX_TURNS", "max-turns", []string{"0", "-1", "1048577", "10k"}, "must be a whole number from 1 to 1048576"},
+	{"MOBILE_MAX_OFFLINE", "max-offline", []string{"0", "1073741825", "none"}, "must be a whole number from 1 to 1073741824"},
+	{"MOBILE_LOG_LEVEL", "log-level", []string{"loud", "5"}, "must be debug, info, warn or error"},
+	{"MOBILE_LOG_FORMAT", "log-format", []string{"xml", "JSON"}, "must be text or json"},
+	{"MOBILE_EXTRA_TOKENS", "", []string{"bound-1=", "good,bound-1==", "c2VjcmV0="}, "token is empty"},
+	{"MOBILE_ALLOWED_DEVICES", "allowed-devices", []string{"mobile:tel-1", "tel-1," + strings.Repeat("x", 121)}, "must name device ids as the devices say them"},
+	{"MOBILE_HOME_DEVICE", "home-device", []string{"mobile:tel-1", " tel-1", strings.Repeat("x", 121)}, "must name device ids as the devices say them"},
+	{"MOBILE_AVATAR_URL", "avatar-url", nil, ""},
+	{"MOBILE_TOKEN", "", nil, ""},
+	{"MOBILE_DELIVER_TOKENS", "", nil, ""},
+}
+
+var (
+	badRates = []string{"frames=0", "50", "frames", "frames=", "frames=fifty", "fps=50", "frames=50;bytes=1MiB", "bytes=2MB", "burst-frames=-1", "Frames=50", "frames=50,burst=1"}
+	badSizes = []string{"0", "64 MiB", "-1", "64kb", "1.5GiB", "lots", "MiB", "2000000GiB", "9223372036854775808"}
+)
+
+func TestBadValues(t *testing.T) {
+	t.Parallel()
+	for _, s := range settings {
+		if s.bad == nil { // takes any text
+			continue
+		}
+		t.Run(s.name, func(t *testing.T) {
+			for _, v := range s.bad {
+				said := refuses(t, 2, []string{"MOBILE_TOKEN=" + token, s.name + "=" + v})
+				require.Contains(t, said, "mobilegate: "+s.name+" ")
+				require.Contains(t, said, s.says)
+				if s.flag == "" {
+					continue
+				}
+				said = refuses(t, 2, []string{"MOBILE_TOKEN=" + token}, "--"+s.flag+"="+v)
+				require.Contains(t, said, "mobilegate: --"+s.flag+" ")
+				require.Contains(t, said, s.says)
+			}
+		})
+	}
+	for _, name := range []string{"MOBILE_TOKEN", "MOBILE_EXTRA_TOKENS", "MOBILE_DELIVER_TOKENS"} {
+		said := refuses(t, 2, []string{name + "_FILE=" + filepath.Join(t.TempDir(), "absent")})
+		require.Contains(t, said, name+"_FILE")
+		require.Contains(t, said, "no such file")
+	}
+}
+
+// TestHelp holds the list of settings above to what serve says that it takes.
+func TestHelp(t *testing.T) {
+	t.Parallel()
+	p := start(t, nil, "serve", "-h")
+	p.exits(0)
+	require.Empty(t, p.log.String())
+	told := map[string]bool{}
+	for _, name := range regexp.MustCompile(`MOBILE_[A-Z_]+`).FindAllString(p.out.String(), -1) {
+		told[name] = true
+	}
+	for _, s := range settings {
+		require.Contains(t, told, s.name)
+		if delete(told, s.name); s.flag != "" {
+			require.Regexp(t, `(?m)^  --`+s.flag+`$`, p.out.String())
+		}
+	}
+	require.Empty(t, told, "these have no test")
+
+	p = start(t, nil)
+	p.exits(2)
+	require.Contains(t, p.log.String(), "mobilegate serve")
+}
