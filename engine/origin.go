@@ -70,6 +70,7 @@ func (o *origins) take(c *conn) netip.Addr {
 	return addr
 }
 
+// peerAddr needs a connection that has not been closed: gnet lets go of the address then.
 func (c *conn) peerAddr() netip.Addr {
 	if peer, ok := c.sock.RemoteAddr().(*net.TCPAddr); ok {
 		addr, _ := netip.AddrFromSlice(peer.IP)
@@ -85,7 +86,12 @@ func (c *conn) Origin() netip.Addr {
 			return addr
 		}
 	}
-	addr := c.peerAddr()
+	c.mu.Lock()
+	var addr netip.Addr
+	if c.phase.Load() < closed {
+		addr = c.peerAddr()
+	}
+	c.mu.Unlock()
 	if c.srv.origins.trusts(addr) || c.marked(proxied) && (addr.IsLoopback() || addr.IsPrivate() || addr.IsLinkLocalUnicast()) {
 		return netip.Addr{}
 	}

@@ -51,12 +51,17 @@ func (f *File) guess() {
 	}
 }
 
-// Retain adds a reference. The caller has one already, or sees to it that somebody keeps one meanwhile.
-func (f *File) Retain() *File {
-	if f.refs.Add(1) <= 1 {
-		panic("media: a file is opened that nobody holds any more")
+// Retain adds a reference; false when nobody holds the file any more.
+func (f *File) Retain() bool {
+	for {
+		refs := f.refs.Load()
+		if refs <= 0 {
+			return false
+		}
+		if f.refs.CompareAndSwap(refs, refs+1) {
+			return true
+		}
 	}
-	return f
 }
 
 // Release takes a reference away; who called it may not use f any more.

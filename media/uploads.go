@@ -105,10 +105,7 @@ func (u *Uploads) Add(p *Part, now time.Duration) (done *File, err error) {
 		u.drop(up)
 		return nil, ErrDisagrees
 	case p.Parts == 1:
-		if done, err = whole(p, limits.File, u.Budget); err == nil {
-			done.guess()
-		}
-		return done, err
+		return Whole(p, limits.File, u.Budget)
 	case up == nil && len(u.open) >= limits.Open:
 		return nil, refused(p.Data)
 	case up == nil:
@@ -126,7 +123,15 @@ func (u *Uploads) Add(p *Part, now time.Duration) (done *File, err error) {
 	return u.complete(up), nil
 }
 
-// whole makes a file of one part.
+// Whole makes a file of p, which is all of it, with at most so many bytes. A file without a type gets one by GuessMime.
+func Whole(p *Part, most int, budget *Budget) (*File, error) {
+	f, err := whole(p, most, budget)
+	if err == nil {
+		f.guess()
+	}
+	return f, err
+}
+
 func whole(p *Part, most int, budget *Budget) (*File, error) {
 	own := p.own()
 	if !budget.Take(own) {

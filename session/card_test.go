@@ -27,6 +27,26 @@ func (c *fakeConn) prompts() (ids []string) {
 	return ids
 }
 
+// asker shows a card for 10 s, confirms the answer, and then waits whether there is another.
+func asker(answers chan<- agent.Answer) askFunc {
+	return func(ctx context.Context, _ *agent.Turn, emit func(agent.Event)) (string, error) {
+		card := &agent.Card{Kind: agent.ExecApproval, TTL: 10 * time.Second, Answers: make(chan agent.Answer, 1)}
+		emit(agent.Event{Kind: agent.ShowCard, Card: card})
+		a := <-card.Answers
+		answers <- a
+		if a.Confirm != nil {
+			a.Confirm(nil)
+		}
+		select {
+		case a := <-card.Answers:
+			answers <- a
+		case <-ctx.Done():
+		case <-time.After(time.Hour):
+		}
+		return "", nil
+	}
+}
+
 // TestAnswerMeetsTimeOut: at the very moment at which a card's time is over, answers come from all sides. One of them takes
 // effect, or the time-out does: the agent gets one answer, and the device hears the same.
 func TestAnswerMeetsTimeOut(t *testing.T) {
@@ -34,22 +54,7 @@ func TestAnswerMeetsTimeOut(t *testing.T) {
 	for round := range 150 {
 		bubble(t, func(t *testing.T) {
 			answers := make(chan agent.Answer, 10)
-			g := newStageFor(t, askFunc(func(ctx context.Context, _ *agent.Turn, emit func(agent.Event)) (string, error) {
-				card := &agent.Card{Kind: agent.ExecApproval, TTL: 10 * time.Second, Answers: make(chan agent.Answer, 1)}
-				emit(agent.Event{Kind: agent.ShowCard, Card: card})
-				a := <-card.Answers
-				answers <- a
-				if a.Confirm != nil {
-					a.Confirm(nil)
-				}
-				select { // there must not be another
-				case a := <-card.Answers:
-					answers <- a
-				case <-ctx.Done():
-				case <-time.After(time.Hour):
-				}
-				return "", nil
-			}), "slots=1")
+			g := newStageFor(t, asker(answers), "slots=1")
 			c := g.join("tel-1", "secret")
 			c.text("1", "ask")
 			require.NoError(t, g.Settle())

@@ -47,50 +47,52 @@ func TestDeliveryMeetsTheEnd(t *testing.T) {
 	for name, end := range ends {
 		t.Run(name, func(t *testing.T) {
 			for round := range 60 {
-				bubble(t, func(t *testing.T) {
-					g := newStage(t, nil)
-					g.hub.cfg.QuotaOff = round%2 == 0 // else something is remembered of the device
-					job, target := g.join("job", "cron"), g.join("tel-1", "secret")
-					if round%3 == 0 {
-						target.setPending(softPending + 1) // then the delivery waits
-					}
-					finish := end(g, target)
-					var all sync.WaitGroup
-					all.Go(finish)
-					for i := range 4 {
-						all.Go(func() {
-							for range round % 20 * i {
-								runtime.Gosched()
-							}
-							job.Say(fmt.Appendf(nil, `{"t":"deliver","id":"%d","target":"tel-1","text":"hi %d","media":{"kind":"image","data":"%s"}}`, i, i, base64Of(1000)))
-						})
-					}
-					all.Wait()
-					require.NoError(t, g.Settle())
-					words := job.outcomes()
-					require.Len(t, words, 4)
-					heard := 0
-					for _, c := range g.conns {
-						if c != job {
-							heard += len(c.replies())
-						}
-					}
-					delivered := strings.Count(strings.Join(words, " "), "delivered")
-					seen["delivered"] += delivered
-					offline := strings.Count(strings.Join(words, " "), "offline")
-					seen["offline"] += offline
-					require.Equal(t, 4, delivered+offline, words)
-					if name == "is taken over" { // elsewhere a link may have ended that was handed the frames
-						require.Equal(t, 4, heard)
-						require.Equal(t, 4, delivered)
-					}
-					require.Zero(t, g.hub.budget.Used())
-					g.close()
-				})
+				bubble(t, func(t *testing.T) { deliverMeanwhile(t, name, end, round, seen) })
 			}
 		})
 	}
 	require.Positive(t, min(seen["delivered"], seen["offline"]), seen)
+}
+
+func deliverMeanwhile(t *testing.T, name string, end func(*stage, *fakeConn) func(), round int, seen map[string]int) {
+	g := newStage(t, nil)
+	g.hub.cfg.QuotaOff = round%2 == 0 // else something is remembered of the device
+	job, target := g.join("job", "cron"), g.join("tel-1", "secret")
+	if round%3 == 0 {
+		target.setPending(softPending + 1) // then the delivery waits
+	}
+	finish := end(g, target)
+	var all sync.WaitGroup
+	all.Go(finish)
+	for i := range 4 {
+		all.Go(func() {
+			for range round % 20 * i {
+				runtime.Gosched()
+			}
+			job.Say(fmt.Appendf(nil, `{"t":"deliver","id":"%d","target":"tel-1","text":"hi %d","media":{"kind":"image","data":"%s"}}`, i, i, base64Of(1000)))
+		})
+	}
+	all.Wait()
+	require.NoError(t, g.Settle())
+	words := job.outcomes()
+	require.Len(t, words, 4)
+	heard := 0
+	for _, c := range g.conns {
+		if c != job {
+			heard += len(c.replies())
+		}
+	}
+	delivered := strings.Count(strings.Join(words, " "), "delivered")
+	seen["delivered"] += delivered
+	offline := strings.Count(strings.Join(words, " "), "offline")
+	seen["offline"] += offline
+	require.Equal(t, 4, delivered+offline, words)
+	if name == "is taken over" { // elsewhere a link may have ended that was handed the frames
+		require.Equal(t, 4, heard)
+		require.Equal(t, 4, delivered)
+	}
+	require.Zero(t, g.hub.budget.Used())
+	g.close()
 }
 
 // helloOf dials, and returns what says hello for tel-1.

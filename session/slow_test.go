@@ -23,21 +23,12 @@ const oneStep = maxGathered + fragment/3*4 + 1024
 func TestDeviceThatTakesNothing(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		const size = 8 << 20
-		text := strings.Repeat("x", 3000)
 		opened, closed := 0, 0
-		g := newStageFor(t, askFunc(func(_ context.Context, _ *agent.Turn, emit func(agent.Event)) (string, error) {
-			for i := range 10 {
-				emit(agent.Event{Text: fmt.Sprint(i, text)})
-			}
-			emit(agent.Event{Kind: agent.SendFile, File: &agent.File{Kind: "document", Size: size, Open: func() (agent.Content, error) {
-				opened++
-				return closing{transcript.Content(size), &closed}, nil
-			}}})
-			for i := range 10 {
-				emit(agent.Event{Text: fmt.Sprint(10+i, text)})
-			}
-			return strings.Repeat("y", 20_000), nil
-		}))
+		file := &agent.File{Kind: "document", Size: size, Open: func() (agent.Content, error) {
+			opened++
+			return closing{transcript.Content(size), &closed}, nil
+		}}
+		g := newStageFor(t, talker(file))
 		c := g.join("tel-1", "secret")
 		c.countPending(0)
 		var before, after runtime.MemStats
@@ -82,6 +73,19 @@ func TestDeviceThatTakesNothing(t *testing.T) {
 		require.InDelta(t, size, bytes, 2)
 		g.close()
 	})
+}
+
+// talker says ten messages of 3 000 characters, sends a file, says ten more, and a reply of 20 000.
+func talker(file *agent.File) askFunc {
+	return func(_ context.Context, _ *agent.Turn, emit func(agent.Event)) (string, error) {
+		for i := range 20 {
+			if i == 10 {
+				emit(agent.Event{Kind: agent.SendFile, File: file})
+			}
+			emit(agent.Event{Text: fmt.Sprint(i, strings.Repeat("x", 3000))})
+		}
+		return strings.Repeat("y", 20_000), nil
+	}
 }
 
 type closing struct {
@@ -163,16 +167,20 @@ func TestAnswersWaitBehindTheFile(t *testing.T) {
 	})
 }
 
+const idles = `{"t":"avatar","state":"idle"}`
+
+// drain lets the device read on, and gives what it hears.
+func (g *stage) drain(c *fakeConn) []string {
+	c.setPending(0)
+	c.peer.Drained(c)
+	require.NoError(g.t, g.Settle())
+	return c.texts()
+}
+
 // TestStatesAreLeftOut: while the device takes nothing, states of the avatar and typing are not sent; the last one is when it
 // reads on, if it is another than the one it knows.
 func TestStatesAreLeftOut(t *testing.T) {
-	const thinks, types, typesNot, idles = `{"t":"avatar","state":"thinking"}`, `{"t":"typing"}`, `{"t":"typing","stop":true}`, `{"t":"avatar","state":"idle"}`
-	drain := func(g *stage, c *fakeConn) []string {
-		c.setPending(0)
-		c.peer.Drained(c)
-		require.NoError(g.t, g.Settle())
-		return c.texts()
-	}
+	const thinks, types, typesNot = `{"t":"avatar","state":"thinking"}`, `{"t":"typing"}`, `{"t":"typing","stop":true}`
 	for name, c := range map[string]struct {
 		while func(g *stage, c *fakeConn)
 		want  []string
@@ -197,7 +205,7 @@ func TestStatesAreLeftOut(t *testing.T) {
 				c.while(g, conn)
 				require.NoError(t, g.Settle())
 				require.Empty(t, conn.texts(), "nothing is sent that may be left out")
-				got := drain(g, conn)
+				got := g.drain(conn)
 				if c.want != nil {
 					require.Equal(t, c.want, got)
 				}
@@ -213,8 +221,10 @@ func TestStatesAreLeftOut(t *testing.T) {
 			})
 		})
 	}
+}
 
-	// A pause that ends meanwhile.
+// TestPauseThatEndsMeanwhile: so too the end of a pause.
+func TestPauseThatEndsMeanwhile(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		g := newStage(t, nil)
 		conn := g.join("tel-1", "secret")
@@ -224,8 +234,8 @@ func TestStatesAreLeftOut(t *testing.T) {
 		conn.setPending(softPending + 1)
 		require.NoError(t, g.Advance(4*time.Second))
 		require.Empty(t, conn.texts())
-		require.Equal(t, []string{idles}, drain(g, conn))
-		require.Empty(t, drain(g, conn), "once is enough")
+		require.Equal(t, []string{idles}, g.drain(conn))
+		require.Empty(t, g.drain(conn), "once is enough")
 		g.close()
 	})
 }
@@ -263,10 +273,7 @@ func TestEditsAreSuperseded(t *testing.T) {
 		c.setPending(softPending + 1)
 		g.tell(t, "tel-1", "ends", "")
 		require.Empty(t, c.texts())
-		c.setPending(0)
-		c.peer.Drained(c)
-		require.NoError(t, g.Settle())
-		last := c.texts()
+		last := g.drain(c)
 		require.Contains(t, last[0], `"text":"abcdefgh"`)
 		require.Contains(t, last[0], `"final":true,"edit":true`)
 		g.close()

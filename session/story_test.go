@@ -255,14 +255,6 @@ func (s *story) happening(ticks *bool) func() {
 	return func() {}
 }
 
-func base64Of(n int) []byte {
-	b := make([]byte, (n+2)/3*4)
-	for i := range b {
-		b[i] = 'A' + byte(i%26)
-	}
-	return b
-}
-
 // listen reads what all devices heard.
 func (s *story) listen() {
 	for _, c := range s.conns {

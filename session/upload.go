@@ -38,10 +38,16 @@ func (s *Session) media(in *codec.In, now time.Time) {
 	if in.Parts > 1 && s.knows(key, now) {
 		return // before anything is buffered
 	}
+	part := &media.Part{ID: in.ID, Kind: in.MediaKind, Mime: in.Mime, Filename: in.Filename, Caption: in.Caption, Part: in.Part, Parts: in.Parts, Data: in.Data}
 	w := s.toDo()
 	w.uploads.Budget = s.hub.uploads
-	file, err := w.uploads.Add(&media.Part{ID: in.ID, Kind: in.MediaKind, Mime: in.Mime, Filename: in.Filename, Caption: in.Caption,
-		Part: in.Part, Parts: in.Parts, Data: in.Data}, s.hub.since(now))
+	var file *media.File
+	var err error
+	if in.Parts == 1 && !w.uploads.Has(in.ID) {
+		file, err = media.Whole(part, codec.MaxMediaBytes, s.hub.budget)
+	} else {
+		file, err = w.uploads.Add(part, s.hub.since(now))
+	}
 	switch {
 	case err != nil:
 		s.mediaFault(err, in.ID, now)
@@ -65,7 +71,10 @@ func spoken(text string) string {
 // incoming is a file of a device as an agent sees it. The agent may open it as long as the turn lasts.
 func incoming(file *media.File, kind, mime, name string) *agent.File {
 	return &agent.File{Kind: strings.Clone(kind), Mime: strings.Clone(mime), Name: strings.Clone(name), Size: file.Size(), Open: func() (agent.Content, error) {
-		return &content{file: file.Retain()}, nil
+		if !file.Retain() {
+			return nil, fs.ErrClosed // the turn is over
+		}
+		return &content{file: file}, nil
 	}}
 }
 

@@ -44,10 +44,8 @@ const maxFragment = 256 << 10
 
 // assembly puts the fragments of messages together, and sees to it that nothing but control frames comes between them.
 type assembly struct {
-	begun     bool
-	message   []byte
-	fragments int // of the message so far
-	most      int // of any message
+	begun   bool
+	message []byte
 }
 
 // take gives what f is or completes, if anything, in memory of its own.
@@ -69,8 +67,6 @@ func (a *assembly) take(f wireFrame) (h transcript.Heard, whole bool, err error)
 		return h, false, fmt.Errorf("a fragment of %d bytes", len(f.payload))
 	}
 	a.message = append(a.message, f.payload...)
-	a.fragments++
-	a.most = max(a.most, a.fragments)
 	if a.begun = !f.fin; a.begun {
 		return h, false, nil
 	}
@@ -78,6 +74,15 @@ func (a *assembly) take(f wireFrame) (h transcript.Heard, whole bool, err error)
 	if h.Frame == nil {
 		h.Frame = []byte{}
 	}
-	a.message, a.fragments = nil, 0
+	a.message = nil
 	return h, true, nil
+}
+
+// base64Of is base64 of about so many bytes.
+func base64Of(n int) []byte {
+	b := make([]byte, (n+2)/3*4)
+	for i := range b {
+		b[i] = 'A' + byte(i%26)
+	}
+	return b
 }
