@@ -1,6 +1,6 @@
 # make run     the gateway with the echo agent, to try it out
 # make test    everything that must hold before a change lands
-# make bench   the yardstick: what the gateway costs (see bench/doc.go)
+# make bench   the yardstick: what the gateway costs, beside a usual server (see docs/performance.md)
 
 GO ?= go
 BIN := bin/mobilegate
@@ -47,8 +47,22 @@ fuzz:
 	    echo "fuzz $$pkg $$f"; $(GO) test $$pkg -run '^$$' -fuzz "^$$f$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 10x >/dev/null || { echo "it found something"; exit 1; }; \
 	  done; done
 
+# Every figure that has a goal, mobilegate and the baseline in turn: about six minutes. TABLE=quick takes less than five.
+TABLE ?= full
+TABLE_RUN = $(GO) test ./bench -run '^TestTable$$' -count=1 -v -parallel 8 -timeout 40m -args -table
 bench:
-	$(GO) test ./bench -run '^$$' -bench . -benchtime 1x -timeout 20m
+	$(TABLE_RUN) $(TABLE)
+
+bench-ci:
+	$(TABLE_RUN) quick -table-json '$(CURDIR)/bench.json'
+
+# The same for this tree and another commit: make bench-compare BASE=main
+bench-compare: TABLE = quick
+bench-compare:
+	@test -n '$(BASE)' || { echo 'make bench-compare BASE=<commit>'; exit 2; }
+	@set -e; dir=$$(mktemp -d); trap 'rm -rf "$$dir"' EXIT; git archive '$(BASE)' | tar -x -C "$$dir"; \
+	  (cd "$$dir" && CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w' -o base ./cmd/mobilegate); \
+	  $(TABLE_RUN) $(TABLE) -table-base "$$dir/base" -table-base-name '$(BASE)'
 
 clean:
-	rm -rf bin
+	rm -rf bin bench.json

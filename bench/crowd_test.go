@@ -30,7 +30,8 @@ type crowd struct {
 	underWay int // turns, or devices that have some
 
 	// Of the order that is obeyed.
-	size    int // bytes of each text frame
+	size    int // bytes of each frame, or of an upload
+	kind    string
 	idles   int
 	latency []time.Duration
 	res     result
@@ -200,16 +201,17 @@ func (c *crowd) lose(d *device) {
 // read takes what came for a device.
 func (c *crowd) read(d *device, b []byte) {
 	if len(d.in) > 0 {
-		b = append(d.in, b...)
+		d.in = append(d.in, b...)
+		b = d.in
 	}
-	d.in = nil
 	if !d.ready && bytes.HasPrefix(b, []byte("HTTP/")) {
 		_, rest, found := bytes.Cut(b, []byte("\r\n\r\n"))
 		switch {
 		case !found:
-			rest = nil
-			d.in = bytes.Clone(b)
+			d.keep(b)
+			return
 		case !bytes.HasPrefix(b, []byte("HTTP/1.1 101 ")):
+			c.res.Refused++
 			c.lose(d)
 			return
 		default:
@@ -220,12 +222,13 @@ func (c *crowd) read(d *device, b []byte) {
 	for len(b) > 0 && d.fd >= 0 {
 		op, payload, rest, whole := serverFrame(b)
 		if !whole {
-			d.in = bytes.Clone(b)
+			d.keep(b)
 			return
 		}
 		c.frame(d, op, payload)
 		b = rest
 	}
+	d.in = nil
 }
 
 func (c *crowd) frame(d *device, op byte, payload []byte) {
@@ -241,12 +244,24 @@ func (c *crowd) frame(d *device, op byte, payload []byte) {
 		}
 		return
 	}
+	if op == opMore {
+		d.got += len(payload)
+		return
+	}
 	switch classify(payload) {
 	case ready:
 		d.ready = true
+		c.res.Ready++
+		if d.left == 0 {
+			c.underWay--
+			return
+		}
 		c.ask(d, time.Now())
 	case message:
 		d.heard = true
+	case file:
+		d.heard = true
+		d.got += len(payload)
 	case idle:
 		c.idles++
 	case refusal:
@@ -257,13 +272,13 @@ func (c *crowd) frame(d *device, op byte, payload []byte) {
 }
 
 func (c *crowd) turnEnded(d *device) {
-	if len(d.due) == 0 || !d.heard {
+	if len(d.due) == 0 || !d.heard || d.got < d.want {
 		c.res.Bad++
 		return
 	}
 	c.latency = append(c.latency, time.Since(d.due[0]))
 	c.res.Turns++
-	d.due, d.heard = d.due[1:], false
+	d.due, d.heard, d.got, d.want = d.due[1:], false, 0, 0
 	if d.left--; d.left > 0 {
 		c.ask(d, time.Now())
 		return

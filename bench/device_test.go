@@ -2,9 +2,11 @@ package bench
 
 import (
 	"bytes"
+	"encoding/base64"
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"strconv"
 	"time"
 
@@ -23,7 +25,9 @@ type device struct {
 
 	said  int         // turns asked for, which also names them
 	due   []time.Time // of the turns under way, oldest first: they end in this order
-	heard bool        // the running turn had a message
+	heard bool        // the running turn had a message or a file
+	got   int         // bytes of files in the running turn
+	want  int         // and how many they must be at least
 	left  int         // turns to ask for, one after the other
 }
 
@@ -34,6 +38,7 @@ var mask = [4]byte{0x37, 0xFA, 0x21, 0x3D}
 
 // Operation codes of RFC 6455 that a device meets.
 const (
+	opMore  = 0
 	opText  = 1
 	opClose = 8
 	opPing  = 9
@@ -100,6 +105,48 @@ func (d *device) text(text string, size int) []byte {
 	return clientFrame(opText, append(b, '}'))
 }
 
+// uploadParts is how many frames bring an upload.
+const uploadParts = 4
+
+// voice is an audio frame of about size bytes.
+func (d *device) voice(size int) []byte {
+	d.said++
+	data := encoded(size / 4 * 3)
+	d.want = len(data)
+	return clientFrame(opText, fmt.Appendf(nil, `{"t":"audio","id":"6f9619ff-8b86-4d01-b42d-%012d","format":"ogg","data":"%s"}`, d.said, data))
+}
+
+// part is one part, of size bytes, of an upload.
+func (d *device) part(part, size int) []byte {
+	if part == 0 {
+		d.said++
+	}
+	data := encoded(size)
+	d.want += len(data)
+	return clientFrame(opText, fmt.Appendf(nil, `{"t":"media","id":"6f9619ff-8b86-4d01-b42d-%012d","kind":"document","filename":"plan.pdf","part":%d,"parts":%d,"data":"%s"}`,
+		d.said, part, uploadParts, data))
+}
+
+// encoded is base64 of size bytes that do not repeat themselves.
+func encoded(size int) []byte {
+	if b := files[size]; b != nil {
+		return b
+	}
+	raw := make([]byte, size)
+	rand.NewChaCha8([32]byte{}).Read(raw)
+	files[size] = base64.StdEncoding.AppendEncode(nil, raw)
+	return files[size]
+}
+
+var files = map[int][]byte{}
+
+// keep holds b, which does not end a frame, until more comes. b may be what is held, or its end.
+func (d *device) keep(b []byte) {
+	if len(d.in) != len(b) {
+		d.in = append(d.in[:0], b...)
+	}
+}
+
 // heardFrame is what a device makes of one frame of the gateway.
 type heardFrame uint8
 
@@ -107,6 +154,7 @@ const (
 	other heardFrame = iota
 	ready
 	message
+	file // the first fragment of it
 	turnEnd
 	idle // the avatar frame that comes 3 s after a turn
 	refusal
@@ -117,6 +165,8 @@ func classify(payload []byte) heardFrame {
 	switch {
 	case starts(`{"t":"message"`):
 		return message
+	case starts(`{"t":"media"`):
+		return file
 	case starts(`{"t":"typing"`) && bytes.Contains(payload, []byte(`"stop":true`)):
 		return turnEnd
 	case starts(`{"t":"avatar"`) && bytes.Contains(payload, []byte(`"idle"`)):

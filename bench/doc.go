@@ -1,9 +1,15 @@
 // Package bench is the yardstick of mobilegate: what a device, a turn, a burst and a fault cost. It holds tests and benchmarks
 // only. The tests are gates on small fleets; the benchmarks take the figures that are promised, and fail over the same limits.
+// bench/baseline, a module of its own, is a server of the same protocol written the usual way, to compare with.
+//
+//	make bench                       the table: every figure with a goal, beside the baseline; docs/performance.md
+//	make bench TABLE=quick           the same in under five minutes; make bench-ci writes bench.json too
+//	make bench-compare BASE=main     the same for this tree and another commit
 //
 //	go test ./bench                                           the gates, about three minutes
-//	go test ./bench -run '^$' -bench . -benchtime 1x          the figures, about six minutes
-//	go test ./bench -run '^$' -bench Paced -benchtime 1x -count 10
+//	go test ./bench -run '^TestTable$/paced' -v -args -table quick      some lines of the table
+//	go test ./bench -run '^$' -bench 'Idle|Burst|Turn$|Paced|Saturated|Faults' -benchtime 1x      the measurements below
+//	go test ./bench -run '^$' -bench 'code|Frames|Base64|Whole|Connect'      one step of a frame's way each, about a minute
 //
 // They skip under -race, which changes all that is measured, and with -short. They need Linux, two processors, 20 000
 // descriptors for each process (ulimit -n) and, for one cross-check, strace; all traffic is on loopback.
@@ -16,7 +22,17 @@
 // small client on one epoll descriptor. A device has an id of 36 characters, said hello and had one echo turn, whose end
 // (typing stop) it read; it answers pings. A result in which a turn had no reply, or a device was lost, fails.
 //
-// Every benchmark is one measurement, whatever -benchtime says; its ns/op means nothing and is left out.
+// A benchmark of what is below is one measurement, whatever -benchtime says; its ns/op means nothing and is left out. Those of
+// one step of the way (decode_test.go, encode_test.go, framing_test.go, base64_test.go, wholeturn_test.go, hello_test.go) are
+// ordinary ones.
+//
+// # The table
+//
+// TestTable (table_test.go) runs mobilegate and the baseline at the same time and measures them in turn, in short windows, the
+// first of a pair changing from pair to pair (pairs_test.go): what else happens on the machine befalls both. For processor time
+// the server has one processor and its devices the other. It prints the median of the windows, the median of the ratios pair by
+// pair, and their spread without the lowest and the highest. Before that both must say the same (phone_test.go), word by word,
+// to a device that does everything that is measured. It fails when something goes wrong, not when a goal is missed.
 //
 // # What is measured
 //
@@ -40,10 +56,12 @@
 //
 //	allocs/turn  B/turn  writes/turn  allocs/64K-turn  B/64K-turn  writes/64K-turn  heap-B-behind/device
 //
+// TestHello: allocations, bytes and writes of a device that comes for the first time: accept, upgrade, hello, ready.
+//
 // BenchmarkPacedTurn: 2 000 turns a second over 2 000 devices for 5 s, once with the gateway on one processor and the devices
 // on the other, once without. A latency counts from when the turn was due, so a turn that waits behind a slow one is not
-// left out. Processor time is utime + stime of the process, to 10 ms; switches of contexts are summed over its threads and
-// repeat within a few percent where times vary by a quarter.
+// left out. Processor time is that of the process's clock, in nanoseconds; switches of contexts are summed over its threads and
+// repeat within a few percent where times vary by a quarter. TestPacedTurn holds the voluntary ones to three a turn.
 //
 //	turns/s  cpu-us/turn  switches/turn  p50-us  p99-us
 //

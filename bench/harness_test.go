@@ -55,17 +55,32 @@ func yardstick(tb testing.TB) {
 	}
 }
 
-var gateway = sync.OnceValues(func() (string, error) {
-	path := filepath.Join(scratch, "mobilegate")
-	build := exec.Command("go", "build", "-o", path, "./cmd/mobilegate")
-	build.Dir, build.Env = "..", append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("%w\n%s", err, out)
-	}
-	return path, nil
-})
+// program is a server of the protocol that can be started.
+type program struct {
+	name string
+	path func() (string, error) // of the binary; builds it when need be
+	args []string
+}
 
-// server is a gateway in a process of its own.
+var (
+	gateway  = program{"mobilegate", built("mobilegate", "..", "./cmd/mobilegate"), []string{"serve"}}
+	baseline = program{"baseline", built("baseline", "baseline", "."), nil} // bench/baseline
+)
+
+// built builds a command once, in the folder of its module.
+func built(name, module, pkg string) func() (string, error) {
+	return sync.OnceValues(func() (string, error) {
+		path := filepath.Join(scratch, name)
+		build := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w", "-o", path, pkg)
+		build.Dir, build.Env = module, append(os.Environ(), "CGO_ENABLED=0")
+		if out, err := build.CombinedOutput(); err != nil {
+			return "", fmt.Errorf("%w\n%s", err, out)
+		}
+		return path, nil
+	})
+}
+
+// server is a program in a process of its own.
 type server struct {
 	tb      testing.TB
 	cmd     *exec.Cmd
@@ -79,9 +94,15 @@ type server struct {
 // environment, on the processors given or on all.
 func startServer(tb testing.TB, cpus []int, settings ...string) *server {
 	tb.Helper()
-	path, err := gateway()
+	return gateway.start(tb, cpus, settings...)
+}
+
+// start is startServer for any program.
+func (p program) start(tb testing.TB, cpus []int, settings ...string) *server {
+	tb.Helper()
+	path, err := p.path()
 	require.NoError(tb, err)
-	s := &server{tb: tb, cmd: exec.Command(path, "serve"), logEnd: make(chan struct{})}
+	s := &server{tb: tb, cmd: exec.Command(path, p.args...), logEnd: make(chan struct{})}
 	s.cmd.Env = append([]string{"MOBILE_TOKEN=" + token, "MOBILE_PORT=0", "MOBILE_LOG_FORMAT=json"}, settings...)
 	s.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	log, err := s.cmd.StderrPipe()
@@ -192,23 +213,29 @@ func (s *server) settled() memory {
 
 // load is what a process has used of the processors since it began.
 type load struct {
-	cpu      time.Duration // user and system, to 10 ms
+	cpu      time.Duration // user and system
 	switches int           // of contexts, voluntary and not
+	waits    int           // the voluntary ones
 }
 
 func (s *server) load() (l load) {
-	stat := s.proc("stat")
-	f := strings.Fields(stat[strings.LastIndexByte(stat, ')')+1:])
-	l.cpu = time.Duration(s.number(f[11])+s.number(f[12])) * 10 * time.Millisecond
+	const cpuClock = 2 // clock_getcpuclockid(3): the clock of all that the scheduler gave to a process, in nanoseconds
+	var used unix.Timespec
+	require.NoError(s.tb, unix.ClockGettime(int32(^s.pid<<3|cpuClock), &used), "the server is gone")
+	l.cpu = time.Duration(used.Nano())
 	tasks, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", s.pid))
 	require.NoError(s.tb, err)
 	for _, t := range tasks {
 		for line := range strings.Lines(s.proc("task/" + t.Name() + "/status")) {
-			if name, value, _ := strings.Cut(line, ":"); strings.HasSuffix(name, "voluntary_ctxt_switches") {
+			switch name, value, _ := strings.Cut(line, ":"); name {
+			case "voluntary_ctxt_switches":
+				l.waits += s.number(value)
+			case "nonvoluntary_ctxt_switches":
 				l.switches += s.number(value)
 			}
 		}
 	}
+	l.switches += l.waits
 	return l
 }
 

@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"mobilegate/session"
 )
 
 // What an idle device may cost, in bytes, all of it included.
@@ -46,7 +48,7 @@ func TestIdleDevice(t *testing.T) {
 
 // measureIdleInside looks at the heap and the goroutines of a gateway in this process, again as a slope.
 func measureIdleInside(tb testing.TB, small, large int) (heapBytes float64, goroutines int) {
-	g := newInside(tb)
+	g := newInside(tb, session.Config{})
 	g.fleet.connect(small)
 	before, running := heap(), runtime.NumGoroutine()
 	g.fleet.connect(large - small)

@@ -22,16 +22,18 @@ import (
 // inside is a gateway in this process, put together as serve does, whose heap and goroutines can be looked at. Its devices
 // are in a process of their own, so that nearly all that happens here is the gateway's.
 type inside struct {
-	engine *engine.Server
-	hub    *session.Hub
-	fleet  *fleet
+	engine  *engine.Server
+	hub     *session.Hub
+	address string
+	fleet   *fleet
 }
 
-func newInside(tb testing.TB) *inside {
+func newInside(tb testing.TB, cfg session.Config) *inside {
 	tb.Helper()
 	codec.Warm()
 	log := slog.New(slog.NewTextHandler(io.Discard, nil))
-	hub, err := session.New(session.Config{Agent: &agent.Echo{}, Access: session.Access{Tokens: []session.Token{{Secret: token}}}, Log: log})
+	cfg.Agent, cfg.Access, cfg.Log = &agent.Echo{}, session.Access{Tokens: []session.Token{{Secret: token}}}, log
+	hub, err := session.New(cfg)
 	require.NoError(tb, err)
 	g := &inside{hub: hub}
 	g.engine = engine.New(engine.Config{
@@ -47,7 +49,8 @@ func newInside(tb testing.TB) *inside {
 		hub.Close()
 		require.Zero(tb, g.engine.Stats().Panics+hub.Stats().Panics)
 	})
-	g.fleet = newFleet(tb, net.JoinHostPort("127.0.0.1", strconv.Itoa(g.engine.Port())), "inside")
+	g.address = net.JoinHostPort("127.0.0.1", strconv.Itoa(g.engine.Port()))
+	g.fleet = newFleet(tb, g.address, "inside")
 	return g
 }
 

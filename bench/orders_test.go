@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -12,17 +13,21 @@ import (
 type order struct {
 	Do     string
 	N      int           // devices, or turns of each device
+	AtOnce int           // devices that may be on their way in at a time; 0: 128
+	Hello  bool          // devices say hello and have no turn
 	Rate   int           // turns a second over all devices
 	For    time.Duration // how long
-	Size   int           // bytes of each text frame; 0: as it comes
+	Size   int           // bytes of each frame, or of an upload; 0: as it comes
 	Narrow bool
-	Kind   string // of misbehaviour
+	Kind   string // of misbehaviour, or of turn: empty for text, voice, upload
 }
 
 // result answers an order.
 type result struct {
 	Err           string
 	Turns         int // that ended with a reply
+	Ready         int // devices that were let in
+	Refused       int // upgrades
 	Bad           int // error frames, and turns that ended without a reply
 	Online        int // devices that the gateway has not left
 	Writes        int // data segments that the order brought to the devices, without those of idle avatars
@@ -32,7 +37,7 @@ type result struct {
 }
 
 func (c *crowd) obey(o order) result {
-	c.res, c.latency, c.idles, c.size = result{Closed: c.res.Closed}, c.latency[:0], 0, o.Size
+	c.res, c.latency, c.idles, c.size, c.kind = result{Closed: c.res.Closed}, c.latency[:0], 0, o.Size, o.Kind
 	began, segments := time.Now(), c.segments()
 	var err error
 	switch o.Do {
@@ -44,6 +49,8 @@ func (c *crowd) obey(o order) result {
 		err = c.paced(o)
 	case "misbehave":
 		err = c.misbehave(o)
+	case "drop":
+		c.drop()
 	case "look":
 	default:
 		err = fmt.Errorf("unknown order %q", o.Do)
@@ -75,12 +82,15 @@ func (c *crowd) segments() (n int) {
 	return n
 }
 
-// connect adds o.N devices, each with its hello and one turn done.
+// connect adds o.N devices, each with its hello and, usually, one turn done.
 func (c *crowd) connect(o order) error {
-	const atOnce = 128
+	atOnce, turns := cmp.Or(o.AtOnce, 128), 1
+	if o.Hello {
+		turns = 0
+	}
 	first := len(c.devices)
 	for i := range o.N {
-		d := &device{id: fmt.Sprintf("%8.8s-0000-4000-8000-%012d", c.name, first+i), left: 1}
+		d := &device{id: fmt.Sprintf("%8.8s-0000-4000-8000-%012d", c.name, first+i), left: turns}
 		if err := d.open(c.to, o.Narrow); err != nil {
 			return err
 		}
@@ -96,6 +106,17 @@ func (c *crowd) connect(o order) error {
 		}
 	}
 	return c.until(func() bool { return c.underWay == 0 })
+}
+
+// drop ends all connections with a reset, as a network that breaks down. The next to connect have the same ids.
+func (c *crowd) drop() {
+	for _, d := range c.devices {
+		if d.fd >= 0 {
+			unix.Close(d.fd)
+		}
+	}
+	c.devices, c.open, c.underWay = nil, 0, 0
+	clear(c.socket)
 }
 
 // turns lets every device have o.N turns, one after the other, or as many as there is time for in o.For.
@@ -182,5 +203,14 @@ const said = "What is the weather going to be in Lisbon today, and shall I take 
 
 func (c *crowd) ask(d *device, due time.Time) {
 	d.due = append(d.due, due)
-	c.send(d, d.text(said[:10+37*d.said%190], c.size))
+	switch c.kind {
+	case "voice":
+		c.send(d, d.voice(c.size))
+	case "upload":
+		for part := range uploadParts {
+			c.send(d, d.part(part, c.size/uploadParts))
+		}
+	default:
+		c.send(d, d.text(said[:10+37*d.said%190], c.size))
+	}
 }

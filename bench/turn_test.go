@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"mobilegate/codec"
+	"mobilegate/session"
 )
 
 // What an echo turn may cost, the avatar's frame 3 s later apart.
@@ -45,7 +46,7 @@ func (g *inside) measureTurns(tb testing.TB, turns, size int) turnCost {
 const turnDevices = 100
 
 func measureTurn(tb testing.TB) (small, large turnCost, behind float64) {
-	g := newInside(tb)
+	g := newInside(tb, session.Config{})
 	g.fleet.connect(turnDevices)
 	g.measureTurns(tb, 1500, 0) // a pool of buffers finds its sizes after 42 000 of one size, and only then is in its steady state
 	small = g.measureTurns(tb, 50, 0)

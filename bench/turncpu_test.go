@@ -14,6 +14,7 @@ const (
 	pacedRate      = 2000 // turns a second over all devices
 	pacedTime      = 5 * time.Second
 	crowdedDevices = 200 // that ask again as soon as they are answered
+	maxWaits       = 3   // context switches for a paced turn
 )
 
 // turnLoad is what the gateway needs for a turn under some load.
@@ -36,8 +37,21 @@ func measureLoad(b *testing.B, cpus [2][]int, o order, devices int, settings ...
 	return turnLoad{r, time.Duration(float64(after.cpu-before.cpu) / n), float64(after.switches-before.switches) / n}
 }
 
+// TestPacedTurn counts how often the gateway stops to wait for each turn. That does not depend on the clock: on a machine that
+// is busy it waits less often.
+func TestPacedTurn(t *testing.T) {
+	yardstick(t)
+	s, f := gateway.apart(t)
+	f.connect(pacedDevices)
+	before := s.load()
+	r := f.do(order{Do: "paced", Rate: pacedRate, For: 2 * time.Second})
+	waits := float64(s.load().waits-before.waits) / float64(r.Turns)
+	t.Logf("a paced echo turn: %.2f voluntary context switches", waits)
+	require.LessOrEqual(t, waits, float64(maxWaits))
+}
+
 // separate gives the gateway one processor and the fleet the others, as far as there are two.
-func separate(b *testing.B) [2][]int {
+func separate(b testing.TB) [2][]int {
 	if runtime.NumCPU() < 2 {
 		b.Skip("there is only one processor")
 	}
@@ -79,4 +93,48 @@ func BenchmarkSaturatedTurn(b *testing.B) {
 		yardstick(b)
 		measureLoad(b, [2][]int{}, o, crowdedDevices, "MOBILE_QUOTA=off").report(b)
 	})
+}
+
+// pacedTurns and saturatedTurns give the program one processor and its devices the other, and measure both programs in turn.
+// A pair of paced windows is followed by a rest in which the avatars become idle, so that no frame of theirs falls into a
+// window; the second window of a pair is over before those of the first begin.
+func (c *contest) pacedTurns() {
+	cpu := &figure{name: "CPU per echo turn, paced", unit: "µs", maxRatio: 0.50}
+	switches := &figure{name: "context switches per paced turn", unit: "count", max: maxWaits}
+	writes := &figure{name: "writes per echo turn", unit: "count", max: maxTurnWrites}
+	p99 := &figure{name: "p99 of a paced turn", unit: "µs", maxRatio: 1}
+	o := order{Do: "paced", Rate: pacedRate, For: 2 * time.Second}
+	c.pairs("paced", 10, 3500*time.Millisecond, func(t *testing.T, p program) window {
+		s, f := p.apart(t)
+		f.connect(pacedDevices)
+		return func() []float64 {
+			before := s.load()
+			r := f.do(o)
+			after := s.load()
+			require.Equal(t, int(o.For.Seconds()*pacedRate), r.Turns)
+			n := float64(r.Turns)
+			return []float64{microseconds(after.cpu-before.cpu) / n, float64(after.switches-before.switches) / n, float64(r.Writes) / n, microseconds(r.P99)}
+		}
+	}, cpu, switches, writes, p99)
+}
+
+func (c *contest) saturatedTurns() {
+	cpu := &figure{name: "CPU per echo turn, saturated", unit: "µs", maxRatio: 0.30}
+	o := order{Do: "turns", For: pick(c, time.Second, 2*time.Second)}
+	c.pairs("saturated", 10, 0, func(t *testing.T, p program) window {
+		s, f := p.apart(t, "MOBILE_QUOTA=off")
+		f.connect(crowdedDevices)
+		return func() []float64 {
+			before := s.load()
+			r := f.do(o)
+			return []float64{microseconds(s.load().cpu-before.cpu) / float64(r.Turns)}
+		}
+	}, cpu)
+}
+
+// apart starts a program on one processor and a fleet on the other.
+func (p program) apart(tb testing.TB, settings ...string) (*server, *fleet) {
+	cpus := separate(tb)
+	s := p.start(tb, cpus[0], settings...)
+	return s, newFleet(tb, s.address, "load", cpus[1]...)
 }

@@ -1,0 +1,161 @@
+// Command loadtest loads a gateway with simulated devices, checks every answer, and measures how long each takes.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"runtime"
+	"syscall"
+
+	"mobilegate/loadtest"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop)                      // a second Ctrl-C ends it at once
+	runtime.GOMAXPROCS(max(runtime.GOMAXPROCS(0), 2)) // with one to spare the scheduler leaves the loop's alone while it waits
+	if os.Getenv(loadtest.ShardVariable) != "" {
+		if err := loadtest.ServeShard(ctx, os.Stdin, os.Stdout); err != nil {
+			fmt.Fprintln(os.Stderr, "loadtest: a shard:", err)
+			os.Exit(loadtest.ExitWrong)
+		}
+		os.Exit(loadtest.ExitOK)
+	}
+	status := run(ctx, os.Args[1:], os.Getenv, os.Stdout, os.Stderr)
+	stop()
+	os.Exit(status)
+}
+
+func run(ctx context.Context, args []string, env func(string) string, out, errOut io.Writer) int {
+	if len(args) > 0 && args[0] == "conform" {
+		return runConform(ctx, args[1:], out, errOut)
+	}
+	o, err := readOptions(args, env)
+	if errors.Is(err, flag.ErrHelp) {
+		fmt.Fprint(out, usage)
+		return loadtest.ExitOK
+	}
+	if err != nil {
+		fmt.Fprintln(errOut, "loadtest:", err)
+		return loadtest.ExitUsage
+	}
+	live := loadtest.NewLive(errOut, isTerminal(errOut))
+	if !o.quiet {
+		o.config.Second = live.Second
+	}
+	result, err := o.run(ctx)
+	live.Close()
+	if err != nil {
+		fmt.Fprintln(errOut, "loadtest:", err)
+		return loadtest.ExitOf(err)
+	}
+	write := map[string]func(io.Writer) error{"text": result.WriteText, "json": result.WriteJSON, "csv": result.WriteCSV}[o.format]
+	err = write(out)
+	for _, draw := range o.pictures {
+		err = errors.Join(err, draw(out))
+	}
+	if err != nil {
+		fmt.Fprintln(errOut, "loadtest: the report cannot be written:", err)
+		return loadtest.ExitWrong
+	}
+	return result.Exit()
+}
+
+// result is a report of one server, or of two.
+type result interface {
+	WriteText(io.Writer) error
+	WriteJSON(io.Writer) error
+	WriteCSV(io.Writer) error
+	Exit() int
+}
+
+// run tests one server, or compares two.
+func (o *options) run(ctx context.Context) (result, error) {
+	if o.baseline == "" {
+		r, err := o.watched(ctx, o.serverPID)
+		if err != nil {
+			return nil, err
+		}
+		r.Hold(o.conditions)
+		return r, o.draw(r)
+	}
+	target := o.config.URL
+	p, err := loadtest.RunPairs(ctx, o.pairs, func(ctx context.Context, baseline bool) (*loadtest.Report, error) {
+		if o.config.URL = target; baseline {
+			o.config.URL = o.baseline
+			return o.watched(ctx, o.baselinePID)
+		}
+		return o.watched(ctx, o.serverPID)
+	})
+	if err != nil {
+		return nil, err
+	}
+	p.Target.Hold(o.conditions)
+	return p, nil
+}
+
+// draw makes the pictures that were asked for.
+func (o *options) draw(r *loadtest.Report) error {
+	if o.html != "" {
+		f, err := os.Create(o.html)
+		if err != nil {
+			return err
+		}
+		if err := errors.Join(r.WriteHTML(f), f.Close()); err != nil {
+			return err
+		}
+	}
+	if o.hist {
+		o.pictures = append(o.pictures, r.WriteHist)
+	}
+	if o.plot {
+		o.pictures = append(o.pictures, r.WritePlot)
+	}
+	return nil
+}
+
+// watched runs a test beside a look at the server's process, if there is one to look at.
+func (o *options) watched(ctx context.Context, pid int) (*loadtest.Report, error) {
+	if pid == 0 {
+		return o.test(ctx)
+	}
+	w, err := loadtest.NewWatch(pid)
+	if err != nil {
+		return nil, err
+	}
+	r, err := o.test(ctx)
+	samples, gone := w.Stop()
+	if err == nil {
+		r.Use(samples, gone)
+	}
+	return r, err
+}
+
+// test runs what was asked for, in this process or in shards.
+func (o *options) test(ctx context.Context) (*loadtest.Report, error) {
+	if o.shards <= 1 {
+		return loadtest.Run(ctx, o.config)
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	return loadtest.RunShards(ctx, o.config, o.shards, func() *exec.Cmd { return exec.Command(self) })
+}
+
+// isTerminal tells whether w is one: a character device that is not /dev/null.
+func isTerminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	if !ok {
+		return false
+	}
+	info, err := f.Stat()
+	null, err2 := os.Stat(os.DevNull)
+	return err == nil && err2 == nil && info.Mode()&os.ModeCharDevice != 0 && !os.SameFile(info, null)
+}

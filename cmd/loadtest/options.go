@@ -1,0 +1,264 @@
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"net/netip"
+	"os"
+	"strconv"
+	"strings"
+
+	"mobilegate/loadtest"
+)
+
+var usage = strings.Replace(`usage: loadtest [flags] URL
+       loadtest conform [flags] URL   plays the golden transcripts of the protocol (conform -h explains)
+
+Loads the gateway at URL (ws://HOST:PORT/ws) with simulated devices, checks every answer, and measures how long each takes.
+The gateway's agent must be echo; against quotas start it with MOBILE_QUOTA=off.
+
+Who connects
+  -n, --devices N           devices (default 1)
+  -R, --connect-rate N      connections begun a second (default 1000)
+      --prefix TEXT         of the device ids (default load-)
+      --start N             number of the first device (default 0)
+      --shards N            processes that share the devices, since each may have only so many descriptors (default 1)
+      --source-addrs LIST   own addresses to connect from, in turn, joined by commas: each has some 28 000 ports
+      --token-file FILE     file that holds the token (default: MOBILE_TOKEN of the environment)
+      --token TOKEN         the token itself; every user of this machine can read it there, so a file is safer
+
+What they do
+      --scenario NAME       one of those below, each with defaults of its own (default idle, and chat with --rate)
+  -d, --duration TIME       of what is measured (default 10s)
+      --warmup TIME         before it: the same, not measured (default none)
+  -r, --rate N              messages a second of all devices together (default: as the scenario says). Every message has a time
+                            at which it is due, and its latency counts from then, whatever the gateway does
+      --mix WEIGHTS         of the kinds of message, as text=90,audio=5,media=5
+      --size MIN..MAX       bytes of a text (default 32..512)
+      --file-size MIN..MAX  bytes of a voice message or file (default 4096..65536)
+      --part-size N         bytes of one part of a file (default 65536)
+      --churn N             devices a second that leave and come back
+      --reconnect POLICY    full-jitter:1s..60s: when a device whose connection ended comes back (default: at once if it left
+                            by itself, never if the gateway ended it)
+      --bad SHARE           of devices that misbehave in slow-consumer and half-open (default 0.1)
+      --seed N              of texts and their sizes (default 1)
+      --timeout TIME        for a device to be ready, and for an answer (default 30s)
+
+What is told
+  -o FORMAT                 the report as text, json or csv (default text)
+  -q, --quiet               no line a second
+      --hist                also how the times are spread
+      --plot                also how it went, second by second
+      --html FILE           also a page with plots, for a browser, that needs nothing else
+      --fail CONDITION      what must hold, as reply.p99<50ms or lost==0; may be given again
+
+What it is measured beside
+      --server-pid N        process of the gateway on this machine: its memory, processor time and context switches
+      --baseline URL        another server, measured in turns with the first: the report is the ratio of the two
+      --baseline-pid N      its process
+      --pairs N             how often each of the two is measured, for -d each time (default 10)
+
+Scenarios
+SCENARIOS
+
+Spans: connect (TCP), upgrade (HTTP), ready (hello to ready), online (all three), reply (due to the first frame of the answer),
+last (due to its last frame), expulsion (misbehaving to being cut off), lag (due to sent: how late the generator itself was).
+Each has count min mean p50 p90 p95 p99 p99.9 max, and any pN.
+Counts: calls online failed missing dropped, sent answered lost late refused given_up unsent, duplicated reordered misrouted
+corrupted malformed, churned takeovers replaced stale, astray expelled. rate: answers a second.
+
+Exit status:
+    0  all is well
+    1  the gateway did wrong: answers lost, twice, out of order, wrong or to another device; devices dropped
+    2  the command line is wrong
+    3  the gateway cannot be reached, or not every device became ready
+    4  this generator was the bottleneck: the figures are its own
+   99  a --fail does not hold
+  130  interrupted; the report is about what was done until then
+`, "SCENARIOS\n", scenarios(), 1)
+
+func scenarios() (lines string) {
+	names, about := loadtest.Scenarios()
+	for i, name := range names {
+		lines += fmt.Sprintf("  %-15s %s\n", name, about[i])
+	}
+	return lines
+}
+
+// options are what the command line asks for.
+type options struct {
+	config     loadtest.Config
+	conditions []loadtest.Threshold
+	format     string
+	shards     int
+
+	hist, plot bool
+	html       string                  // file
+	pictures   []func(io.Writer) error // that follow the report
+
+	baseline               string // address of the server to compare with
+	pairs                  int
+	serverPID, baselinePID int
+	quiet                  bool
+}
+
+func readOptions(args []string, env func(string) string) (*options, error) {
+	o := &options{config: loadtest.Config{Seed: 1}, format: "text"}
+	c := &o.config
+	flags := flag.NewFlagSet("loadtest", flag.ContinueOnError)
+	flags.SetOutput(io.Discard)
+	for _, name := range []string{"n", "devices"} {
+		flags.IntVar(&c.Devices, name, 0, "")
+	}
+	for _, name := range []string{"R", "connect-rate"} {
+		flags.Float64Var(&c.ConnectRate, name, 0, "")
+	}
+	for _, name := range []string{"d", "duration"} {
+		flags.DurationVar(&c.Duration, name, 0, "")
+	}
+	for _, name := range []string{"r", "rate"} {
+		flags.Float64Var(&c.Rate, name, 0, "")
+	}
+	for _, name := range []string{"q", "quiet"} {
+		flags.BoolVar(&o.quiet, name, false, "")
+	}
+	flags.DurationVar(&c.Warmup, "warmup", 0, "")
+	flags.DurationVar(&c.Timeout, "timeout", 0, "")
+	flags.StringVar(&c.Scenario, "scenario", "", "")
+	flags.StringVar(&c.Prefix, "prefix", "", "")
+	flags.IntVar(&c.Start, "start", 0, "")
+	flags.Uint64Var(&c.Seed, "seed", 1, "")
+	flags.Func("o", "", oneOf(&o.format, "text", "json", "csv"))
+	flags.IntVar(&o.shards, "shards", 1, "")
+	flags.BoolVar(&o.hist, "hist", false, "")
+	flags.BoolVar(&o.plot, "plot", false, "")
+	flags.StringVar(&o.html, "html", "", "")
+	flags.StringVar(&o.baseline, "baseline", "", "")
+	flags.IntVar(&o.pairs, "pairs", 10, "")
+	flags.IntVar(&o.serverPID, "server-pid", 0, "")
+	flags.IntVar(&o.baselinePID, "baseline-pid", 0, "")
+	flags.Float64Var(&c.Churn, "churn", 0, "")
+	flags.Float64Var(&c.Bad, "bad", 0, "")
+	flags.IntVar(&c.Part, "part-size", 0, "")
+	flags.Func("mix", "", func(v string) (err error) { c.Mix, err = loadtest.ParseMix(v); return err })
+	flags.Func("reconnect", "", func(v string) (err error) { c.Reconnect, err = loadtest.ParseBackoff(v); return err })
+	flags.Func("size", "", func(v string) error { return sizes(v, &c.MinSize, &c.MaxSize) })
+	flags.Func("file-size", "", func(v string) error { return sizes(v, &c.MinFile, &c.MaxFile) })
+	flags.Func("source-addrs", "", func(v string) error { return addresses(v, c) })
+	flags.Func("fail", "", func(v string) error {
+		t, err := loadtest.ParseThreshold(v)
+		o.conditions = append(o.conditions, t)
+		return err
+	})
+	flags.StringVar(&c.Token, "token", "", "")
+	tokenFile := flags.String("token-file", "", "")
+	if err := parse(flags, args, c); err != nil {
+		return nil, err
+	}
+	if o.baseline != "" && (o.hist || o.plot || o.html != "") || o.format != "text" && (o.hist || o.plot) {
+		return nil, errors.New("--hist and --plot belong to a report as text, and they and --html to one of a single server")
+	}
+	if c.Scenario == "" && c.Rate > 0 {
+		c.Scenario = "chat"
+	}
+	return o, token(c, *tokenFile, env)
+}
+
+// parse takes the flags, which may also stand behind the URL. It keeps the flag package from repeating a value, which may be a
+// token, in its error.
+func parse(flags *flag.FlagSet, args []string, c *loadtest.Config) error {
+	for {
+		err := flags.Parse(args)
+		if errors.Is(err, flag.ErrHelp) {
+			return err
+		}
+		if err != nil {
+			var name string
+			if _, after, ok := strings.Cut(err.Error(), "flag -"); ok {
+				name, _, _ = strings.Cut(after, ":")
+			}
+			if flags.Lookup(name) == nil {
+				return errors.New("there is a flag that is not known, or a wrong value; loadtest -h lists them")
+			}
+			if _, why, ok := strings.Cut(err.Error(), "flag -"+name+": "); ok && name != "token" {
+				return fmt.Errorf("%s: %s", dashed(name), why)
+			}
+			return fmt.Errorf("%s needs a value", dashed(name))
+		}
+		if flags.NArg() == 0 {
+			break
+		}
+		if c.URL != "" {
+			return errors.New("only one address can be tested")
+		}
+		c.URL, args = flags.Arg(0), flags.Args()[1:]
+	}
+	if c.URL == "" {
+		return errors.New("an address is needed: loadtest [flags] ws://127.0.0.1:8787/ws; loadtest -h explains")
+	}
+	return nil
+}
+
+// token finds the token in the flag, the file, or the environment.
+func token(c *loadtest.Config, file string, env func(string) string) error {
+	switch {
+	case c.Token != "" && file != "":
+		return errors.New("--token and --token-file exclude each other")
+	case file != "":
+		b, err := os.ReadFile(file)
+		if err != nil {
+			return fmt.Errorf("the token file cannot be read: %w", errors.Unwrap(err))
+		}
+		c.Token = strings.TrimSpace(string(b))
+	case c.Token == "":
+		c.Token = env("MOBILE_TOKEN")
+	}
+	return nil
+}
+
+func oneOf(to *string, allowed ...string) func(string) error {
+	return func(v string) error {
+		for _, a := range allowed {
+			if v == a {
+				*to = v
+				return nil
+			}
+		}
+		return fmt.Errorf("must be %s", strings.Join(allowed, " or "))
+	}
+}
+
+func sizes(v string, from, upTo *int) error {
+	least, most, isRange := strings.Cut(v, "..")
+	if !isRange {
+		most = least
+	}
+	var err1, err2 error
+	*from, err1 = strconv.Atoi(least)
+	*upTo, err2 = strconv.Atoi(most)
+	if err1 != nil || err2 != nil {
+		return errors.New("must be bytes, as 32..512 or 100")
+	}
+	return nil
+}
+
+func addresses(v string, c *loadtest.Config) error {
+	for _, item := range strings.Split(v, ",") {
+		a, err := netip.ParseAddr(strings.TrimSpace(item))
+		if err != nil {
+			return errors.New("must be addresses joined by commas, as 127.0.0.2,127.0.0.3")
+		}
+		c.SourceAddrs = append(c.SourceAddrs, a)
+	}
+	return nil
+}
+
+// dashed is a flag as it is written.
+func dashed(name string) string {
+	if len(name) == 1 {
+		return "-" + name
+	}
+	return "--" + name
+}
