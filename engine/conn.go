@@ -47,7 +47,6 @@ const (
 	probing  uint32 = 1 << iota // the open ping is Probe's
 	partial                     // a message is half received: somebody should look whether the sender is too slow
 	overfull                    // accepted above the limit, to be told so
-	crowding                    // one of too many that nobody has admitted: it gets no WebSocket
 	proxied                     // its request had a header that a proxy leaves
 	midway                      // what was sent ends in the middle of a message; changes under conn.mu
 	local                       // the peer's socket is the gateway's own user's: see Local
@@ -72,7 +71,6 @@ func (c *conn) Admit(p Peer) bool {
 	}
 	c.peer = p
 	c.phase.Store(admitted)
-	c.srv.nobodys.Add(-1)
 	c.mu.Unlock()
 	if was == deciding {
 		c.sock.Wake(nil) // the loop reads what was held back
@@ -226,9 +224,6 @@ func (c *conn) closedBy(err error) {
 		}
 	}
 	c.phase.Store(closed)
-	if c.peer == nil {
-		c.srv.nobodys.Add(-1)
-	}
 	if c.out != nil {
 		c.srv.drainer.forget(c)
 		c.out.release()

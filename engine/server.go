@@ -31,7 +31,6 @@ type Server struct {
 	goingAway *Farewell // of handler
 	origins   origins
 	strangers atomic.Int64 // bytes that connections which are nobody's have half received
-	nobodys   atomic.Int64 // connections that are not admitted
 	halves    atomic.Int64 // bytes of messages up to 64 KiB that the others have
 	waiting   atomic.Int64 // bytes that devices have not taken
 	port      int
@@ -206,16 +205,11 @@ func (s *Server) Stats() Stats {
 // OnOpen is gnet's: a connection was accepted and belongs to a loop.
 func (s *Server) OnOpen(sock gnet.Conn) ([]byte, gnet.Action) {
 	s.accepted.Add(1)
-	n, most := s.open.Add(1), int64(s.cfg.MaxConnections)
+	n := s.open.Add(1)
 	now := s.cfg.Now()
 	c := &conn{srv: s, sock: sock}
-	// Who says nothing may not keep all others out: when room is short, strangers may have a quarter of it.
-	nobodys := s.nobodys.Add(1)
-	switch {
-	case n > most:
+	if n > int64(s.cfg.MaxConnections) {
 		c.mark(overfull)
-	case n > most/2 && nobodys > max(most/4, 1):
-		c.mark(crowding)
 	}
 	c.lastLife.Store(s.seconds(now))
 	sock.SetContext(c)

@@ -102,7 +102,7 @@ func (c *conn) route(block []byte, now time.Time) {
 		c.refuse(http.StatusHTTPVersionNotSupported)
 	case via.body:
 		c.refuse(http.StatusBadRequest) // it would be read as frames here, and as something else by a proxy
-	case unavailable || c.marked(crowding):
+	case unavailable:
 		c.srv.refused.Add(1)
 		c.refuse(http.StatusServiceUnavailable)
 	default:

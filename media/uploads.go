@@ -196,17 +196,16 @@ func (u *Uploads) put(up *upload, p *Part, limits *Limits, now time.Duration) er
 	}
 	inFile, inSum := limits.File-up.size+replaced, limits.Bytes-u.sum+replaced
 	before := len(up.pieces)
-	room := min(up.room, cost(decodedLen(len(p.Data))))
-	u.Budget.Give(room) // for decode to take
-	up.room -= room
-	list, size, err := decode(up.pieces, p.Part, p.Data, min(inFile, inSum), u.Budget)
+	kept := NewBudget(int64(up.room)) // taken already, so nobody can come in between
+	list, size, err := decode(up.pieces, p.Part, p.Data, min(inFile, inSum), kept)
+	if err == ErrBudget { // the upload is longer than it began
+		list, size, err = decode(up.pieces, p.Part, p.Data, min(inFile, inSum), u.Budget)
+	}
+	up.room -= int(kept.Used())
 	if err == ErrTooBig && inSum < inFile {
 		err = ErrSum
 	}
 	if err != nil {
-		if u.Budget.Take(room) {
-			up.room += room
-		}
 		return err
 	}
 	up.pieces = list

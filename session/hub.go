@@ -34,7 +34,7 @@ type Config struct {
 	Workers    int         // for session logic that is too much for an event loop; one less than GOMAXPROCS
 	MaxTurns   int         // turns that run at a time, over all devices; 10 000
 	MaxOffline int         // offline devices that something is remembered of; 100 000
-	MaxFiles   int64       // bytes of files that are held for all devices, whole ones and those in parts each; 256 MiB
+	MaxFiles   int64       // bytes of files that are held for all devices, whole ones and those in parts each; 512 MiB
 	Log        *slog.Logger
 	Now        func() time.Time
 }
@@ -112,7 +112,7 @@ func New(cfg Config) (*Hub, error) {
 		cfg.Quota = &DefaultQuota
 	}
 	if cfg.MaxFiles == 0 {
-		cfg.MaxFiles = 256 << 20
+		cfg.MaxFiles = 512 << 20
 	}
 	if cfg.Log == nil {
 		cfg.Log = slog.Default()

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math/rand/v2"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -109,9 +110,13 @@ func (s *Session) mediaFault(err error, id string, now time.Time) {
 	s.busy(id, now) // the budget of the process
 }
 
+// busyPause is after how long a device that was refused for want of memory may come again at the earliest.
+const busyPause = 4 * time.Second
+
 // busy refuses what would take more memory than there is for all devices together.
 func (s *Session) busy(id string, now time.Time) {
-	s.sendError(&codec.ErrorFrame{Code: codec.RateLimited, Message: "The gateway holds as much as it can just now; try again later.", ID: id, RetryAfter: 2 * time.Second})
+	wait := busyPause + rand.N(busyPause) // not all at once
+	s.sendError(&codec.ErrorFrame{Code: codec.RateLimited, Message: "The gateway holds as much as it can just now; try again later.", ID: id, RetryAfter: wait})
 	s.tooMany(now)
 }
 

@@ -85,7 +85,7 @@ func (c *config) settings() []setting {
 		{"MOBILE_MAX_INBOUND", "max-inbound", "memory for messages over 64 KiB of all devices (default 256MiB)", size(&c.engine.MaxInbound)},
 		{"MOBILE_MAX_OUTBOUND", "max-outbound", "memory for what waits for all devices (default 256MiB)", size(&c.engine.MaxOutbound)},
 		{"MOBILE_MAX_STRANGERS", "max-strangers", "memory for what comes before a hello is accepted (default 32MiB)", size(&c.engine.MaxStrangers)},
-		{"MOBILE_MAX_FILES", "max-files", "memory for files of all devices, and the same again for files in parts (default 256MiB)", size(&c.session.MaxFiles)},
+		{"MOBILE_MAX_FILES", "max-files", "memory for files of all devices, and the same again for files in parts (default 512MiB)", size(&c.session.MaxFiles)},
 		{"MOBILE_MAX_TURNS", "max-turns", "turns that run at a time (default 10000)", number(&c.session.MaxTurns, 1, 1<<20)},
 		{"MOBILE_MAX_OFFLINE", "max-offline", "offline devices that something is remembered of (default 100000)", number(&c.session.MaxOffline, 1, 1<<30)},
 		{"MOBILE_LOG_LEVEL", "log-level", "debug, info, warn or error (default info)", func(v string) error {
