@@ -16,7 +16,7 @@ run: build
 	@PATH="$(CURDIR)/bin:$$PATH" $(BIN) serve --dev
 
 build:
-	@CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN) ./cmd/mobilegate
+	@CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./cmd/mobilegate ./cmd/loadtest
 
 fmt:
 	gofmt -w $$(git ls-files '*.go')

@@ -126,7 +126,7 @@ func unescaped(c byte) byte {
 	return c // quote, backslash, slash
 }
 
-// escapedRune reads \uXXXX at the beginning of b, or two of them that make a surrogate pair, and tells their length.
+// escapedRune reads \uHHHH at the beginning of b, or two of them that make a surrogate pair, and tells their length.
 func escapedRune(b []byte) (r rune, size int) {
 	r = hex4(b[2:])
 	if !utf16.IsSurrogate(r) {

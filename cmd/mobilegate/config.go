@@ -41,6 +41,10 @@ type setting struct {
 }
 
 func (c *config) settings() []setting {
+	return append(c.basics(), c.bounds()...)
+}
+
+func (c *config) basics() []setting {
 	return []setting{
 		{"MOBILE_AGENT", "agent", "who answers: echo (default echo)", oneOf(&c.agent, "echo")},
 		{"MOBILE_HOST", "host", "address to listen on (default 127.0.0.1; * for all)", host(&c.engine.Host)},
@@ -65,6 +69,24 @@ func (c *config) settings() []setting {
 			c.session.QuotaOff = quota == "off"
 			return err
 		}},
+		{"MOBILE_LOG_LEVEL", "log-level", "debug, info, warn or error (default info)", func(v string) error {
+			if c.level.UnmarshalText([]byte(v)) != nil {
+				return errors.New("must be debug, info, warn or error")
+			}
+			return nil
+		}},
+		{"MOBILE_LOG_FORMAT", "log-format", "text or json (default text)", func(v string) error {
+			var format string
+			err := oneOf(&format, "text", "json")(v)
+			c.json = format == "json"
+			return err
+		}},
+	}
+}
+
+// bounds are what devices may send, and what all of them together may hold in memory.
+func (c *config) bounds() []setting {
+	return []setting{
 		{"MOBILE_QUOTA_DEVICE", "quota-device", "what a device may send, any of frames=50,bytes=2MiB (a second) and burst-frames=4000,burst-bytes=32MiB", rate(&c.quota().Device)},
 		{"MOBILE_QUOTA_TOKEN", "quota-token", "the same for all devices of one token together", rate(&c.quota().Token)},
 		{"MOBILE_QUOTA_ADDRESS", "quota-address", "the same for all devices of one client address together", rate(&c.quota().Address)},
@@ -88,18 +110,6 @@ func (c *config) settings() []setting {
 		{"MOBILE_MAX_FILES", "max-files", "memory for files of all devices, and the same again for files in parts (default 512MiB)", size(&c.session.MaxFiles)},
 		{"MOBILE_MAX_TURNS", "max-turns", "turns that run at a time (default 10000)", number(&c.session.MaxTurns, 1, 1<<20)},
 		{"MOBILE_MAX_OFFLINE", "max-offline", "offline devices that something is remembered of (default 100000)", number(&c.session.MaxOffline, 1, 1<<30)},
-		{"MOBILE_LOG_LEVEL", "log-level", "debug, info, warn or error (default info)", func(v string) error {
-			if c.level.UnmarshalText([]byte(v)) != nil {
-				return errors.New("must be debug, info, warn or error")
-			}
-			return nil
-		}},
-		{"MOBILE_LOG_FORMAT", "log-format", "text or json (default text)", func(v string) error {
-			var format string
-			err := oneOf(&format, "text", "json")(v)
-			c.json = format == "json"
-			return err
-		}},
 	}
 }
 
