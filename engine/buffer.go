@@ -46,8 +46,8 @@ var large, largeReleased atomic.Int64
 func grow(b *Buffer, n int, announced int64, limit int64) bool {
 	old := cap(b.B)
 	size, whole := max(2*old, len(b.B)+n, 512), len(b.B)+n+int(announced)
-	if 5*size >= whole {
-		size = whole // the last steps at once: the largest copies are spared
+	if 2*size >= whole {
+		size = whole // the last step at once: the largest copy is spared
 	}
 	if size > maxPooled {
 		more := int64(size)

@@ -108,7 +108,7 @@ type Config struct {
 	HelloTimeout   time.Duration  // from the upgrade to the first message; 15 s
 	PingInterval   time.Duration  // silence before a ping, less a jitter of up to a tenth; 0 sends none
 	MaxPending     int            // bytes that may wait for one device; 2 MiB
-	MaxInbound     int64          // bytes of messages that are half received, and of all over 64 KiB, of all devices; 256 MiB
+	MaxInbound     int64          // bytes of messages that are half received, and of all over 64 KiB, of all devices; 512 MiB
 	MaxOutbound    int64          // bytes that wait for all devices; 256 MiB
 	MaxStrangers   int64          // bytes of requests and first messages that are half received; 32 MiB
 	TrustedProxies []netip.Prefix // peers whose X-Forwarded-For counts
@@ -136,7 +136,7 @@ func (c *Config) fill() {
 		c.MaxPending = 2 << 20
 	}
 	if c.MaxInbound == 0 {
-		c.MaxInbound = 256 << 20
+		c.MaxInbound = 512 << 20
 	}
 	if c.MaxOutbound == 0 {
 		c.MaxOutbound = 256 << 20

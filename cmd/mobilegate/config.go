@@ -104,7 +104,7 @@ func (c *config) bounds() []setting {
 			}
 			return nil
 		}},
-		{"MOBILE_MAX_INBOUND", "max-inbound", "memory for messages over 64 KiB of all devices (default 256MiB)", size(&c.engine.MaxInbound)},
+		{"MOBILE_MAX_INBOUND", "max-inbound", "memory for messages of all devices on their way in (default 512MiB)", size(&c.engine.MaxInbound)},
 		{"MOBILE_MAX_OUTBOUND", "max-outbound", "memory for what waits for all devices (default 256MiB)", size(&c.engine.MaxOutbound)},
 		{"MOBILE_MAX_STRANGERS", "max-strangers", "memory for what comes before a hello is accepted (default 32MiB)", size(&c.engine.MaxStrangers)},
 		{"MOBILE_MAX_FILES", "max-files", "memory for files of all devices, and the same again for files in parts (default 512MiB)", size(&c.session.MaxFiles)},
