@@ -13,7 +13,7 @@ RACE := $(shell command -v cc >/dev/null && echo -race)
 .PHONY: run build fmt lint deps test fuzz bench clean
 
 run: build
-	@PATH="$(CURDIR)/bin:$$PATH" $(BIN) serve --dev
+	@$(BIN) serve --dev
 
 build:
 	@CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./cmd/mobilegate ./cmd/loadtest

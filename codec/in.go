@@ -92,7 +92,7 @@ type In struct {
 
 	// media
 	MediaKind string // MediaImage, MediaVideo, MediaDocument or MediaAudio
-	Mime      string
+	Mime      string // at most 255 bytes; what is longer counts as none
 	Filename  string // without path, control characters and leading dots; at most 200 characters
 	Caption   string // at most 12 000 characters
 	Part      int    // 0..Parts-1
@@ -100,7 +100,7 @@ type In struct {
 
 	// prompt
 	PromptID string // at most 128 characters
-	OptionID string
+	OptionID string // at most 128 characters: what is longer is no option
 
 	// ping
 	TS string // JSON of ts, byte for byte, at most 4 KiB; empty when absent

@@ -66,7 +66,7 @@ func TestDevLine(t *testing.T) {
 	t.Parallel()
 	g := &gateway{process: start(t, []string{"MOBILE_PORT=0"}, "serve", "--dev")}
 	g.listens()
-	line := g.out.await(t, `(?m)^ *(MOBILE_TOKEN=(\S+) mobilegate chat .*)$`, g.ended)
+	line := g.out.await(t, `(?m)^ *(MOBILE_TOKEN=(\S+) \S*mobilegate chat .*)$`, g.ended)
 	require.NotNil(t, line, g.out)
 	shell := exec.Command("sh", "-c", line[1])
 	shell.Env = environment()

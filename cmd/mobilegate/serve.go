@@ -66,7 +66,7 @@ func runServe(ctx context.Context, args []string, env func(string) string, out, 
 	url := "ws://" + net.JoinHostPort(dialable(c.engine.Host), strconv.Itoa(server.Port())) + "/ws"
 	log.Info("listening", "url", url, "agent", c.agent, "max_connections", server.MaxConnections(), "loops", c.engine.Loops)
 	if devToken != "" {
-		fmt.Fprintf(out, "\nThe gateway runs with a token for this run only. Talk to it from another terminal:\n\n  MOBILE_TOKEN=%s mobilegate chat --url %s\n\n", devToken, url)
+		fmt.Fprintf(out, "\nThe gateway runs with a token for this run only. Talk to it from another terminal:\n\n  MOBILE_TOKEN=%s %s chat --url %s\n\n", devToken, os.Args[0], url)
 	}
 	limitMemory(server, hub)
 	go keepSmall(ctx, func() int64 { return server.Stats().Released + hub.Released() })
