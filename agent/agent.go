@@ -10,10 +10,19 @@ import (
 
 // Turn is one message of a device that an agent is asked to answer. It is the agent's to read until Ask returns.
 type Turn struct {
+	Owner
+	User  string // hello.user.name, or its id: what the application claims, good as a name to show and for nothing else
+	ID    string // id of the frame that caused the turn, at most 128 characters, untrusted
+	Text  string // text, transcript or caption, at most 12 000 characters; not white space alone, and empty only beside a File
+	File  *File  // what the device sent, or nil; valid until Ask has returned and all that was emitted is told
+	Ended bool   // this command has ended the turn that ran when it came; see Stopper
+}
+
+// Owner is whose turn it is. What an agent keeps of a device (its history, say) belongs to both together and is never shown
+// to another Owner (spec 4).
+type Owner struct {
 	Device string // device.id, as the device chose it: untrusted, at most 120 characters
-	ID     string // id of the frame that caused the turn
-	Text   string // text, transcript or caption, at most 12 000 characters; not white space alone, and empty only beside a File
-	File   *File  // what the device sent, or nil; valid until Ask has returned and all that was emitted is told
+	Entry  string // name of the configuration entry whose token let it in: MOBILE_TOKEN, say; no secret, the same after a restart
 }
 
 // File is one file, from a device or to one.
@@ -95,8 +104,9 @@ type Agent interface {
 	// returned; it blocks while the device takes nothing, and drops the event once ctx is done.
 	//
 	// The reply that ends the turn is returned, not emitted: it then leaves in the same write as the end of the turn.
-	// An empty reply adds nothing to what was emitted. After an error the device is told that the turn failed; the text
-	// of the error goes to the log, so it must hold nothing that a device sent.
+	// An empty reply adds nothing to what was emitted. After an error the device is told that the turn failed, in the words
+	// of a Failure if there is one; the text of the error goes to the log, so it must hold nothing that a device sent.
+	// A turn that was stopped does not fail, whatever Ask returns.
 	Ask(ctx context.Context, t *Turn, emit func(Event)) (reply string, err error)
 }
 
@@ -107,4 +117,43 @@ type Instant interface {
 	// Instant answers t if it can do so at once; if ok is false, t goes to Ask. It is called on an event loop and must
 	// not block. t, which has no File, and its strings are valid only until it returns, but may be returned as the reply.
 	Instant(t *Turn) (reply string, ok bool)
+}
+
+// Stopper is an Agent with commands that do not wait for their turn: /stop.
+type Stopper interface {
+	Agent
+	// Stops tells whether text is such a command. It then ends the running turn, whose ctx has ErrStopped for its cause,
+	// and goes to Ask next, before all that waits. It is called on an event loop and must not block.
+	Stops(text string) bool
+}
+
+// ErrStopped is the cause of a turn's end when its user said so. Every other cause (the device's owner changed, the gateway
+// stops) says nothing about whether the user still wants the answer.
+var ErrStopped = errors.New("the user stopped the turn")
+
+// Failure is an error of Ask with a sentence for the user.
+type Failure struct {
+	Tell string // what is wrong and what the user can do, in one plain sentence of the agent's own
+	Err  error  // for the log
+}
+
+func (f *Failure) Error() string { return f.Err.Error() }
+
+func (f *Failure) Unwrap() error { return f.Err }
+
+// Reporter is an Agent that says how the service behind it fares.
+type Reporter interface {
+	Agent
+	Health() Health // cheap, and safe from any goroutine
+}
+
+// Health is how an agent's service fares. The numbers count from the start.
+type Health struct {
+	Down         bool // its circuit is open: turns are answered at once that it cannot be reached
+	Calls        int64
+	Failures     int64 // calls that failed by the service's fault, each attempt counted
+	Retries      int64
+	Refused      int64 // calls that the open circuit answered
+	InputTokens  int64 // as the service counts them; 0 where it does not
+	OutputTokens int64
 }
