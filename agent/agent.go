@@ -15,7 +15,7 @@ type Turn struct {
 	ID    string // id of the frame that caused the turn, at most 128 characters, untrusted
 	Text  string // text, transcript or caption, at most 12 000 characters; not white space alone, and empty only beside a File
 	File  *File  // what the device sent, or nil; valid until Ask has returned and all that was emitted is told
-	Ended bool   // this command has ended the turn that ran when it came; see Stopper
+	Ended bool   // this command came while a turn ran, and has ended it; see Stopper
 }
 
 // Owner is whose turn it is. What an agent keeps of a device (its history, say) belongs to both together and is never shown
@@ -122,8 +122,8 @@ type Instant interface {
 // Stopper is an Agent with commands that do not wait for their turn: /stop.
 type Stopper interface {
 	Agent
-	// Stops tells whether text is such a command. It then ends the running turn, whose ctx has ErrStopped for its cause,
-	// and goes to Ask next, before all that waits. It is called on an event loop and must not block.
+	// Stops tells whether text is such a command. If a turn is running it then ends that one, whose ctx has ErrStopped for
+	// its cause, and comes next, before all that waits; to Instant first. It is called on an event loop and must not block.
 	Stops(text string) bool
 }
 

@@ -9,6 +9,7 @@ import (
 // Token is one entry of the configuration that lets devices in.
 type Token struct {
 	Secret  string
+	Name    string // of the entry, for what is kept of its devices beyond a restart; no secret
 	Device  string // the only device that may use it; "": any device
 	Deliver bool   // may also deliver to other devices (spec 9); never bound
 }

@@ -1,6 +1,7 @@
 package session
 
 import (
+	"cmp"
 	"crypto/rand"
 	"encoding/hex"
 	"slices"
@@ -61,6 +62,10 @@ func (h *Hub) welcome(c engine.Conn, b *engine.Buffer, in *codec.In, from *share
 	if in.Device.Name != "" {
 		e.name = strings.Clone(in.Device.Name)
 	}
+	if user := cmp.Or(in.User.Name, in.User.ID); user != "" {
+		user = strings.Clone(user)
+		e.user = &user
+	}
 	h.deliverHello(device, e)
 	return nil
 }
@@ -100,7 +105,7 @@ func (s *Session) hello(e *event, now time.Time) {
 		s.leave()
 		old.Close(s.hub.farewells.replaced)
 	}
-	s.owner, s.mayDeliver = e.owner, e.deliver
+	s.owner, s.mayDeliver, s.user = e.owner, e.deliver, e.user
 	s.attach(e, now)
 }
 
@@ -124,6 +129,7 @@ func (s *Session) tooManyTakeOvers(now time.Time) bool {
 func (s *Session) court(e *event, now time.Time) {
 	waits := newEvent(evHello)
 	waits.conn, waits.owner, waits.deliver, waits.address, waits.name = e.conn, e.owner, e.deliver, e.address, e.name
+	waits.user = e.user
 	s.toDo().suitor = waits
 	s.conn.Probe()
 	s.hub.wheel.SetEarlier(s, now.Add(suitorLook))

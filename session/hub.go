@@ -43,6 +43,7 @@ type Config struct {
 type Hub struct {
 	cfg       Config
 	instant   agent.Instant // cfg.Agent, if it is one
+	stopper   agent.Stopper // likewise
 	access    *access
 	farewells farewells
 	start     time.Time
@@ -126,6 +127,7 @@ func New(cfg Config) (*Hub, error) {
 	}
 	h := &Hub{cfg: cfg, access: a, farewells: newFarewells(), start: cfg.Now(), seed: maphash.MakeSeed()}
 	h.instant, _ = cfg.Agent.(agent.Instant)
+	h.stopper, _ = cfg.Agent.(agent.Stopper)
 	h.quota, h.tokens = cfg.Quota, make([]share, len(cfg.Access.Tokens))
 	h.budget, h.uploads, h.texts = media.NewBudget(cfg.MaxFiles), media.NewBudget(cfg.MaxFiles), media.NewBudget(maxTexts)
 	h.names.init()

@@ -36,6 +36,7 @@ type event struct {
 	conn  engine.Conn
 	buf   *engine.Buffer // the event's, until the handler has put it back
 	name  string
+	user  *string
 	turn  *turn
 	said  agent.Event
 	err   error

@@ -38,6 +38,23 @@ var errRefused = errors.New("the secret reason of a refusal")
 
 func newScript() *script { return &script{turns: map[*agent.Turn]*scripted{}} }
 
+// Stops: /stop is the script's own command; the echo agent has none of this kind.
+func (s *script) Stops(text string) bool { return text == "/stop" }
+
+func (s *script) Instant(t *agent.Turn) (string, bool) {
+	if s.Stops(t.Text) {
+		return s.stopped(t), true
+	}
+	return s.Echo.Instant(t)
+}
+
+func (s *script) stopped(t *agent.Turn) string {
+	if t.Ended {
+		return "Stopped."
+	}
+	return "Nothing runs."
+}
+
 func (s *script) Ask(ctx context.Context, t *agent.Turn, emit func(agent.Event)) (string, error) {
 	if !strings.HasPrefix(t.Text, "/hold") {
 		return s.Echo.Ask(ctx, t, emit)
@@ -71,6 +88,8 @@ func (s *script) Ask(ctx context.Context, t *agent.Turn, emit func(agent.Event))
 			return act.Text, nil
 		case "fails":
 			return "", fmt.Errorf("the secret reason")
+		case "blames":
+			return "", fmt.Errorf("secret: %w", &agent.Failure{Tell: act.Text, Err: errRefused})
 		case "panics":
 			panic("the secret panic")
 		}

@@ -30,6 +30,7 @@ type Session struct {
 	recent  *recent        // what is remembered of it, be it online or not
 	pause   time.Duration  // when the avatar goes idle, since the hub's start; 0: no pause is running
 	address *share         // of the connection's client address; nil: not counted
+	user    *string        // a name of the one at conn, as the application claims; nil: none
 	owner   owner
 	state   state // what the device is to see now
 	told    state // what it was told of that

@@ -109,7 +109,7 @@ func (c *clock) pass(d time.Duration, h *Hub, tick func(now time.Time), settle f
 func newTestHub(t *testing.T, with []string, a agent.Agent, now func() time.Time) *Hub {
 	cfg := Config{
 		Agent: a, Now: now, Workers: 2, Log: slog.New(slog.DiscardHandler), AvatarURL: "https://example.org/a.glb",
-		Access: Access{Tokens: []Token{{Secret: "secret"}, {Secret: "other"}, {Secret: "bound", Device: "tel-bound"}, {Secret: "cron", Deliver: true}}},
+		Access: Access{Tokens: []Token{{Secret: "secret", Name: "first"}, {Secret: "other", Name: "second"}, {Secret: "bound", Device: "tel-bound"}, {Secret: "cron", Deliver: true}}},
 	}
 	quota := DefaultQuota
 	cfg.Quota = &quota

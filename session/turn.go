@@ -3,6 +3,7 @@ package session
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -28,13 +29,14 @@ type turn struct {
 	waits   bool            // it took of the budget for that
 	asked   bool            // a slot was asked for; the agent was, once ctx is set
 	ctx     context.Context // nil until the agent was asked
-	cancel  context.CancelFunc
+	cancel  context.CancelCauseFunc
 	room    chan struct{} // one for every emitted event that is not told yet; made by the first
 	slot    slotState
 
 	// Owned by the session's worker.
 	spoke   bool          // the avatar speaks, on this connection
 	replied bool          // some of the reply went out
+	stopped bool          // its user said so
 	last    time.Duration // when its last message was sent
 }
 
@@ -42,6 +44,10 @@ type turn struct {
 func (s *Session) text(in *codec.In, now time.Time) {
 	key := keyOf(in.ID)
 	if s.knows(key, now) {
+		return
+	}
+	if s.stops(in.Text) {
+		s.stop(in, key, now)
 		return
 	}
 	if c := s.listening(); c != nil {
@@ -77,7 +83,10 @@ func (s *Session) accept(ask agent.Turn, file *media.File, id string, key messag
 	t := turnPool.Get().(*turn)
 	t.session, t.key, t.file = s, key, file
 	t.Turn = ask
-	t.Device, t.ID = s.id, id
+	t.ID, t.Owner = id, agent.Owner{Device: s.id, Entry: s.hub.cfg.Access.Tokens[s.owner].Name}
+	if s.user != nil {
+		t.User = *s.user
+	}
 	if w.running == nil && len(w.waiting) == 0 && s.instant(t, now) {
 		return
 	}
@@ -89,7 +98,11 @@ func (s *Session) accept(ask agent.Turn, file *media.File, id string, key messag
 	}
 	t.waits = true
 	t.keep()
-	w.waiting = append(w.waiting, t)
+	if t.Ended {
+		w.waiting = slices.Insert(w.waiting, 0, t)
+	} else {
+		w.waiting = append(w.waiting, t)
+	}
 	w.bytes += size
 	if w.running == nil {
 		s.nextTurn(now)
@@ -158,7 +171,7 @@ func (t *turn) counted() {
 	}
 }
 
-// nextTurn begins the first of the turns that wait.
+// nextTurn begins the first of the turns that wait. What it has to say already, resume tells.
 func (s *Session) nextTurn(now time.Time) {
 	w := s.work
 	if s.hub.draining.Load() {
@@ -171,6 +184,12 @@ func (s *Session) nextTurn(now time.Time) {
 	}
 	w.bytes -= t.size()
 	s.begins(t)
+	if t.Ended { // nobody shall wait for a slot to be told that the turn was stopped
+		if reply, ok := t.instant(); ok {
+			w.said = append(w.said, said{Event: agent.Event{Text: reply}, turn: t, end: true})
+			return
+		}
+	}
 	t.asked = true
 	if s.hub.slots.take(s) {
 		s.ask()
@@ -197,7 +216,7 @@ func (s *Session) ask() {
 		return
 	}
 	t.counted()
-	t.ctx, t.cancel = context.WithCancel(context.Background())
+	t.ctx, t.cancel = context.WithCancelCause(context.Background())
 	t.slot.Store(slotHeld)
 	go t.run()
 }
@@ -207,7 +226,7 @@ func (t *turn) run() {
 	s, e := t.session, newEvent(evTurnEnd)
 	e.turn = t
 	e.said.Text, e.err = t.answer()
-	t.cancel()
+	t.cancel(nil)
 	held := t.slot.end(&s.hub.slots)
 	s.post(e, here) // t is the worker's from now on
 	if held {
@@ -260,9 +279,12 @@ func (s *Session) answer(e *event, now time.Time) {
 func (s *Session) endTurn(t *turn, err error, now time.Time) {
 	w := s.work
 	s.dropCards(t)
+	if t.stopped {
+		err = nil
+	}
 	if err != nil {
 		s.hub.turnFailed(err, now)
-		s.sendError(&codec.ErrorFrame{Code: codec.InternalError, Message: "The agent could not answer this message.", ID: t.ID})
+		s.sendError(&codec.ErrorFrame{Code: codec.InternalError, Message: whatFailed(err), ID: t.ID})
 		if !t.replied && s.recent != nil {
 			s.recent.remove(t.key) // the application's repeat is tried again (spec 5)
 		}
@@ -278,6 +300,36 @@ func (s *Session) endTurn(t *turn, err error, now time.Time) {
 		s.nextTurn(now)
 	} else if s.state.avatar != idle {
 		s.pauseFrom(last, now)
+	}
+}
+
+// whatFailed is what the device is told of a turn's error.
+func whatFailed(err error) string {
+	var f *agent.Failure
+	if errors.As(err, &f) {
+		return f.Tell
+	}
+	return "The agent could not answer this message."
+}
+
+// stops tells whether text is a command that ends the running turn.
+func (s *Session) stops(text string) bool {
+	return s.hub.stopper != nil && s.work != nil && s.work.running != nil && s.hub.stopper.Stops(text)
+}
+
+// stop ends the running turn, and lets the agent answer the command that says so before all that waits.
+func (s *Session) stop(in *codec.In, key messageKey, now time.Time) {
+	t := s.work.running
+	unasked := t.asked && t.ctx == nil // it stands in line for a slot
+	t.stopped = unasked || t.ctx != nil && t.slot.Load() != slotEnded
+	if t.stopped && !unasked {
+		t.cancel(agent.ErrStopped)
+	}
+	s.accept(agent.Turn{Text: in.Text, Ended: true}, nil, in.ID, key, now)
+	if unasked {
+		s.hub.slots.leave(s)
+		s.endTurn(t, nil, now)
+		s.resume(now)
 	}
 }
 
@@ -316,7 +368,7 @@ func (s *Session) cancelTurns() {
 	s.dropCards(t)
 	switch {
 	case t.ctx != nil:
-		t.cancel() // its goroutine brings it back
+		t.cancel(nil) // its goroutine brings it back
 	case t.asked:
 		s.hub.slots.leave(s)
 		w.running = nil

@@ -36,8 +36,8 @@
 //	repeat N … end       the lines between N times, $i counts from 1
 //
 // The agent's acts: streams "TEXT", closes (the streamed message is complete), says "TEXT", replies "TEXT" (and the turn is
-// over), ends, fails, panics; sends FILE, an object with kind, mime, name, caption, reply_to, url and size, whose content is
-// the endless one; asks CARD, an object with kind, text, command, description, choices and ttl ("30s"). What its cards were
+// over), ends, fails, blames "TEXT" (it fails with that sentence for the user), panics; sends FILE, an object with kind,
+// mime, name, caption, reply_to, url and size, whose content is the endless one; asks CARD, an object with kind, text, command, description, choices and ttl ("30s"). What its cards were
 // answered it "hears PATTERN", an object with card (1 for the first of the turn), option, text and expired, or "hears nothing";
 // then it confirms [CARD], refuses [CARD] (and the card is open again) or calls it expired: outdates [CARD]. Without CARD it
 // speaks of the answer that it heard last. An answer that the agent was not expected to hear fails like a frame.
@@ -228,7 +228,7 @@ const (
 )
 
 var acts = map[string]argument{
-	"streams": aString, "closes": nothing, "says": aString, "replies": aString, "ends": nothing, "fails": nothing, "panics": nothing,
+	"streams": aString, "closes": nothing, "says": aString, "replies": aString, "ends": nothing, "fails": nothing, "blames": aString, "panics": nothing,
 	"sends": anObject, "asks": anObject, Hears: aPattern, "confirms": aNumber, "refuses": aNumber, "outdates": aNumber,
 }
 
