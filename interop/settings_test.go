@@ -59,6 +59,7 @@ var settings = []struct {
 	{"MOBILE_MAX_OFFLINE", "max-offline", []string{"0", "1073741825", "none"}, "must be a whole number from 1 to 1073741824"},
 	{"MOBILE_LOG_LEVEL", "log-level", []string{"loud", "5"}, "must be debug, info, warn or error"},
 	{"MOBILE_LOG_FORMAT", "log-format", []string{"xml", "JSON"}, "must be text or json"},
+	{"MOBILE_ADMIN_ADDR", "admin-addr", []string{"9787", "127.0.0.1", "127.0.0.1:http", "127.0.0.1:65536", "no such host:1"}, "address"},
 	{"MOBILE_EXTRA_TOKENS", "", []string{"bound-1=", "good,bound-1==", "c2VjcmV0="}, "token is empty"},
 	{"MOBILE_ALLOWED_DEVICES", "allowed-devices", []string{"mobile:tel-1", "tel-1," + strings.Repeat("x", 121)}, "must name device ids as the devices say them"},
 	{"MOBILE_HOME_DEVICE", "home-device", []string{"mobile:tel-1", " tel-1", strings.Repeat("x", 121)}, "must name device ids as the devices say them"},

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net/netip"
 	"os"
+	"strconv"
 	"strings"
 	"time"
 
@@ -20,6 +21,7 @@ type config struct {
 	engine  engine.Config
 	session session.Config
 	agent   string
+	admin   string // address of the listener for operators; "": none
 	dev     bool
 	level   slog.Level
 	json    bool
@@ -81,6 +83,7 @@ func (c *config) basics() []setting {
 			c.json = format == "json"
 			return err
 		}},
+		{"MOBILE_ADMIN_ADDR", "admin-addr", "address for operators, as 127.0.0.1:9787: its /metrics has the gateway's numbers (default none)", address(&c.admin)},
 	}
 }
 
@@ -117,15 +120,19 @@ func (c *config) bounds() []setting {
 // could read.
 func (c *config) tokens() []setting {
 	add := func(t session.Token) { c.session.Access.Tokens = append(c.session.Access.Tokens, t) }
+	// An item of a list is known by its place in the list, or among the tokens of its device, for as long as the
+	// configuration keeps it there, whatever its value.
+	place := func(list string, n int) string { return list + "/" + strconv.Itoa(n) }
 	return []setting{
 		{env: "MOBILE_TOKEN", usage: "the token that any device may use", set: func(v string) error {
 			if v = strings.TrimSpace(v); v != "" {
-				add(session.Token{Secret: v})
+				add(session.Token{Secret: v, Name: "MOBILE_TOKEN"})
 			}
 			return nil
 		}},
 		{env: "MOBILE_EXTRA_TOKENS", usage: "further tokens, joined by commas: TOKEN, or DEVICE=TOKEN for one that only this device may use", set: func(v string) error {
-			for _, item := range items(v) {
+			of := map[string]int{}
+			for n, item := range places(v) {
 				device, secret, bound := strings.Cut(item, "=")
 				if !bound {
 					device, secret = "", item
@@ -138,13 +145,18 @@ func (c *config) tokens() []setting {
 						return err
 					}
 				}
-				add(session.Token{Secret: secret, Device: device})
+				name := place("MOBILE_EXTRA_TOKENS", n)
+				if device != "" {
+					of[device]++
+					name = place("MOBILE_EXTRA_TOKENS/"+device, of[device])
+				}
+				add(session.Token{Secret: secret, Device: device, Name: name})
 			}
 			return nil
 		}},
 		{env: "MOBILE_DELIVER_TOKENS", usage: "tokens that may also deliver to other devices, joined by commas", set: func(v string) error {
-			for _, item := range items(v) {
-				add(session.Token{Secret: item, Deliver: true})
+			for n, item := range places(v) {
+				add(session.Token{Secret: item, Deliver: true, Name: place("MOBILE_DELIVER_TOKENS", n)})
 			}
 			return nil
 		}},
@@ -232,8 +244,8 @@ func (c *config) unknown(environ []string) (names []string) {
 	return names
 }
 
-// ofClients are the variables that chat and send read, or that operators' tools keep beside ours.
-var ofClients = map[string]bool{"MOBILE_DELIVER_TOKEN": true, "MOBILE_ADMIN_ADDR": true}
+// ofClients are the variables that chat and send read.
+var ofClients = map[string]bool{"MOBILE_DELIVER_TOKEN": true}
 
 // secret reads a variable, or the file that the variable with _FILE names.
 func secret(name string, env func(string) string) (string, error) {

@@ -15,6 +15,7 @@ import (
 	"strings"
 	"time"
 
+	"mobilegate/admin"
 	"mobilegate/agent"
 	"mobilegate/codec"
 	"mobilegate/engine"
@@ -39,7 +40,7 @@ func runServe(ctx context.Context, args []string, env func(string) string, out, 
 	devToken := ""
 	if c.dev && len(c.session.Access.Tokens) == 0 {
 		devToken = newToken()
-		c.session.Access.Tokens = []session.Token{{Secret: devToken}}
+		c.session.Access.Tokens = []session.Token{{Secret: devToken, Name: "MOBILE_TOKEN"}}
 	}
 	log := newLog(c, errOut)
 	c.engine.Log, c.session.Log = log, log
@@ -58,6 +59,14 @@ func runServe(ctx context.Context, args []string, env func(string) string, out, 
 	}
 	defer hub.Close()
 	server := engine.New(c.engine, hub)
+	if c.admin != "" {
+		operators, err := listenAdmin(c, server, hub, log)
+		if err != nil {
+			fmt.Fprintln(errOut, "mobilegate: cannot listen for operators:", err)
+			return exitFailed
+		}
+		defer operators.Close()
+	}
 	if err := server.Start(); err != nil {
 		fmt.Fprintln(errOut, "mobilegate: cannot listen:", err)
 		return exitFailed
@@ -79,6 +88,19 @@ func runServe(ctx context.Context, args []string, env func(string) string, out, 
 	}
 	leave(server, hub, log)
 	return exitOK
+}
+
+// listenAdmin opens the listener for operators.
+func listenAdmin(c *config, server *engine.Server, hub *session.Hub, log *slog.Logger) (*admin.Listener, error) {
+	of := admin.Config{Addr: c.admin, Engine: server.Stats, Hub: hub.Stats, Version: version(), Log: log}
+	if a, ok := c.session.Agent.(agent.Reporter); ok {
+		of.Agent = a.Health
+	}
+	l, err := admin.Listen(of)
+	if err == nil {
+		log.Info("numbers for operators", "url", l.URL())
+	}
+	return l, err
 }
 
 // leave is the way down: nobody new is let in, running turns are given time, everybody is told to come back later.

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"iter"
 	"net"
 	"strconv"
 	"strings"
@@ -90,12 +91,38 @@ func oneOf(to *string, allowed ...string) func(string) error {
 
 // items splits a comma list; blanks around items and empty items do not count.
 func items(list string) (all []string) {
-	for item := range strings.SplitSeq(list, ",") {
-		if item = strings.TrimSpace(item); item != "" {
-			all = append(all, item)
-		}
+	for _, item := range places(list) {
+		all = append(all, item)
 	}
 	return all
+}
+
+// places yields the items of a comma list with the place of each, from 1. An empty item keeps its place.
+func places(list string) iter.Seq2[int, string] {
+	return func(yield func(int, string) bool) {
+		n := 0
+		for item := range strings.SplitSeq(list, ",") {
+			n++
+			if item = strings.TrimSpace(item); item != "" && !yield(n, item) {
+				return
+			}
+		}
+	}
+}
+
+// address reads host:port.
+func address(to *string) func(string) error {
+	return func(v string) error {
+		h, port, err := net.SplitHostPort(v)
+		if n, e := strconv.Atoi(port); err != nil || e != nil || n < 0 || n > 65535 {
+			return errors.New("must be an address with a port, such as 127.0.0.1:9787")
+		}
+		if h != "" {
+			err = host(new(string))(h)
+		}
+		*to = v
+		return err
+	}
 }
 
 // size reads bytes: a whole number with KiB, MiB or GiB behind it, or nothing.

@@ -25,6 +25,7 @@ var floor = map[string]int{
 	"media":               1,
 	"agent":               1,
 	"session":             2,
+	"admin":               3,
 	"sdk/go":              3, // a client: it imports nothing of the gateway
 	"loadtest":            3, // a client: it imports nothing of the gateway but its words and its loop
 	"bench":               3,
@@ -44,8 +45,9 @@ var home = map[string][]string{
 	"github.com/vishvananda/netlink":    {"engine"},
 	"github.com/HdrHistogram":           {"loadtest"},
 	"github.com/segmentio/asm":          {"media"},
+	"github.com/VictoriaMetrics":        {"admin"},
 	"golang.org/x/sys":                  {"engine", "cmd/mobilegate"},
-	"net/http":                          {"engine", "sdk/go", "media"}, // engine: the names of the status codes; media: sniffing
+	"net/http":                          {"engine", "sdk/go", "media", "admin"}, // engine: the names of the status codes; media: sniffing
 }
 
 type pkg struct {
