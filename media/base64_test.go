@@ -96,7 +96,7 @@ func TestDecodeSizes(t *testing.T) {
 			budget := NewBudget(16 << 20)
 			f, err := Decode(text, n, budget)
 			require.NoError(t, err, "%s %d", name, n)
-			require.True(t, bytes.Equal(want, f.Bytes()), "%s %d", name, n)
+			require.True(t, bytes.Equal(want, contentOf(f)), "%s %d", name, n)
 			held := fileBytes
 			for _, p := range f.pieces {
 				require.LessOrEqual(t, cap(p.b), slabBytes)
@@ -160,7 +160,7 @@ func FuzzDecode(f *testing.F) {
 		file, err := Decode(text, eight, budget)
 		require.ErrorIs(t, err, fault)
 		if err == nil {
-			require.True(t, bytes.Equal(want, file.Bytes()))
+			require.True(t, bytes.Equal(want, contentOf(file)))
 			file.Release()
 			if len(want) > 1 {
 				_, err = Decode(text, len(want)-1, budget)

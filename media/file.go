@@ -7,7 +7,6 @@
 package media
 
 import (
-	"bytes"
 	"errors"
 	"io"
 	"io/fs"
@@ -102,33 +101,4 @@ func (f *File) ReadAt(p []byte, off int64) (n int, err error) {
 		err = io.EOF
 	}
 	return n, err
-}
-
-// Reader reads f from its first byte; it can seek. It needs a reference for as long as it is used.
-func (f *File) Reader() *io.SectionReader { return io.NewSectionReader(f, 0, int64(f.size)) }
-
-// WriteTo is io.WriterTo: one Write for each piece, without a copy. w must not keep what it gets.
-func (f *File) WriteTo(w io.Writer) (n int64, err error) {
-	for _, p := range f.pieces {
-		m, err := w.Write(p.b)
-		n += int64(m)
-		if err != nil {
-			return n, err
-		}
-		if m < len(p.b) {
-			return n, io.ErrShortWrite
-		}
-	}
-	return n, nil
-}
-
-// Bytes is all of f in one slice, to be read only and until Release. A file of more than one piece is copied for it, outside of
-// the budget.
-func (f *File) Bytes() []byte {
-	if len(f.pieces) == 1 {
-		return f.pieces[0].b
-	}
-	b := bytes.NewBuffer(make([]byte, 0, f.size))
-	f.WriteTo(b)
-	return b.Bytes()
 }

@@ -12,6 +12,16 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+func readerOf(f *File) *io.SectionReader { return io.NewSectionReader(f, 0, int64(f.Size())) }
+
+func contentOf(f *File) []byte {
+	b := make([]byte, f.Size())
+	if n, err := f.ReadAt(b, 0); n < len(b) {
+		panic(err)
+	}
+	return b
+}
+
 func TestFileReads(t *testing.T) {
 	content := random(3*slabFill+100, 1)
 	whole, err := Decode(base64.StdEncoding.EncodeToString(content), eight, nil)
@@ -25,14 +35,8 @@ func TestFileReads(t *testing.T) {
 	}
 	for _, f := range []*File{whole, parts} {
 		require.Equal(t, len(content), f.Size())
-		require.NoError(t, iotest.TestReader(f.Reader(), content))
-		require.True(t, bytes.Equal(content, f.Bytes()))
-		var out bytes.Buffer
-		n, err := f.WriteTo(&out)
-		require.NoError(t, err)
-		require.EqualValues(t, len(content), n)
-		require.True(t, bytes.Equal(content, out.Bytes()))
-
+		require.NoError(t, iotest.TestReader(readerOf(f), content))
+		require.True(t, bytes.Equal(content, contentOf(f)))
 		buffer := make([]byte, 10)
 		for _, off := range []int{0, 1, 6, 7, slabFill - 5, slabFill, 69_999, 70_000, len(content) - 10} {
 			n, err := f.ReadAt(buffer, int64(off))
@@ -65,7 +69,7 @@ func TestFileIsShared(t *testing.T) {
 		f.Retain()
 		all.Go(func() {
 			defer f.Release()
-			got, err := io.ReadAll(f.Reader())
+			got, err := io.ReadAll(readerOf(f))
 			if err != nil || !bytes.Equal(content, got) {
 				t.Error("another goroutine sees another file")
 			}

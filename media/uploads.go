@@ -287,13 +287,6 @@ func (u *Uploads) Expire(now time.Duration) (ids []string) {
 	return ids
 }
 
-// Drop frees the upload with this id, if it is open.
-func (u *Uploads) Drop(id string) {
-	if up := u.find(id); up != nil {
-		u.drop(up)
-	}
-}
-
 // Free frees all uploads: the device is gone. u may be used again.
 func (u *Uploads) Free() {
 	for !u.Empty() {

@@ -92,7 +92,7 @@ func TestRules(t *testing.T) {
 				require.ErrorIs(t, err, s.err, "step %d", i)
 				require.Equal(t, s.size > 0, f != nil, "step %d", i)
 				if f != nil {
-					require.True(t, bytes.Equal(content[:s.size], f.Bytes()), "step %d", i)
+					require.True(t, bytes.Equal(content[:s.size], contentOf(f)), "step %d", i)
 					require.Equal(t, s.id+s.kind, f.ID+f.Kind)
 					f.Release()
 				}
@@ -119,7 +119,7 @@ func TestManyLargeParts(t *testing.T) {
 		f, err := u.Add(&Part{ID: "1", Kind: "video", Part: part, Parts: parts, Data: b64(part*each, (part+1)*each)}, 0)
 		require.NoError(t, err)
 		if part == 0 {
-			require.True(t, bytes.Equal(content[:parts*each], f.Bytes()))
+			require.True(t, bytes.Equal(content[:parts*each], contentOf(f)))
 		}
 	}
 }
@@ -191,7 +191,7 @@ func TestUploadsBudget(t *testing.T) {
 	require.False(t, u.Has("b"))
 	f, err := u.Add(&Part{ID: "a", Part: 1, Parts: 2, Data: "Ag=="}, 0)
 	require.NoError(t, err)
-	require.Equal(t, []byte{1, 2}, f.Bytes())
+	require.Equal(t, []byte{1, 2}, contentOf(f))
 	f.Release()
 	require.Zero(t, budget.Used())
 }
