@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 )
 
 // silentUntilPing lets time pass, tick by tick, until the device is pinged.
@@ -124,4 +125,18 @@ func TestDeadOverLoopback(t *testing.T) {
 	r.pass(ProbeTimeout + time.Second)
 	d.wants("end")
 	p.closed(t, ErrDead)
+}
+
+// TCP's own probes are lost now and then as well: several of them go out before it gives a connection up.
+func TestTCPProbesOften(t *testing.T) {
+	t.Parallel()
+	_, p := start(t, Config{}, newDesk()).join(t)
+	option := func(name int) time.Duration {
+		n, err := unix.GetsockoptInt(p.c.sock.Fd(), unix.IPPROTO_TCP, name)
+		require.NoError(t, err)
+		return time.Duration(n) * time.Second
+	}
+	patience := option(unix.TCP_USER_TIMEOUT) / 1000 // milliseconds
+	require.GreaterOrEqual(t, patience, option(unix.TCP_KEEPIDLE)+4*option(unix.TCP_KEEPINTVL))
+	require.Greater(t, option(unix.TCP_KEEPIDLE), interval, "where devices are pinged nothing more is sent")
 }

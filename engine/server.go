@@ -64,6 +64,11 @@ const connBytes = 1 << 10
 // userTimeout is how long TCP itself waits for a sign of life.
 const userTimeout = 120 * time.Second
 
+// keepAlive is the silence after which TCP probes a connection, where the pings come later or never. Linux ends it once
+// userTimeout has passed and the last probe is unanswered: the first probes must be long before that, or the loss of a single
+// one would do.
+const keepAlive = userTimeout / 2
+
 // Start opens the listeners and returns when they accept, or with the plain reason why they do not.
 func (s *Server) Start() error {
 	fit, err := MaxConnections(s.cfg.Loops)
@@ -91,7 +96,7 @@ func (s *Server) Start() error {
 			gnet.WithNumEventLoop(s.cfg.Loops),
 			gnet.WithReusePort(true), // each loop accepts for itself, and sees whether there is room before the next: see OnOpen
 			gnet.WithReuseAddr(true), // else a restart fails while sockets are in TIME_WAIT
-			gnet.WithTCPKeepAlive(userTimeout),
+			gnet.WithTCPKeepAlive(keepAlive),
 			gnet.WithReadBufferCap(64<<10),
 			gnet.WithWriteBufferCap(1<<10), // never written to: see conn.write
 			gnet.WithLogger(reactorLog{s.cfg.Log}))
