@@ -41,7 +41,7 @@ func buildAndRun(m *testing.M) int {
 	}
 	defer os.RemoveAll(dir)
 	binary = filepath.Join(dir, "mobilegate")
-	build := exec.Command("go", "build", "-buildvcs=false", "-ldflags", "-X main.release=v9.8.7 -X main.buildCommit=c0ffee5", "-o", binary, "mobilegate/cmd/mobilegate")
+	build := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-ldflags", "-X main.release=v9.8.7 -X main.buildCommit=c0ffee5", "-o", binary, "mobilegate/cmd/mobilegate")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
 		fmt.Fprintf(os.Stderr, "the gateway does not build: %v\n%s", err, out)

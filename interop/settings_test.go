@@ -37,7 +37,20 @@ var settings = []struct {
 	bad        []string
 	says       string
 }{
-	{"MOBILE_AGENT", "agent", []string{"gpt-x", "ECHO"}, "must be echo"},
+	{"MOBILE_AGENT", "agent", []string{"gpt-x", "ECHO"}, "must be echo or openai or hermes"},
+	{"MOBILE_AGENT_CONCURRENCY", "agent-concurrency", []string{"0", "-1", "1048577", "10k"}, "must be a whole number from 1 to 1048576"},
+	{"MOBILE_OPENAI_BASE_URL", "openai-base-url", nil, ""},
+	{"MOBILE_OPENAI_MODEL", "openai-model", nil, ""},
+	{"MOBILE_OPENAI_SYSTEM", "openai-system", nil, ""},
+	{"MOBILE_OPENAI_TRANSCRIBE_MODEL", "openai-transcribe-model", nil, ""},
+	{"MOBILE_OPENAI_TEMPERATURE", "openai-temperature", []string{"hot", "-0.1", "2.1", "NaN"}, "must be a number from 0 to 2"},
+	{"MOBILE_OPENAI_MAX_TOKENS", "openai-max-tokens", []string{"0", "many"}, "must be a whole number from 1 to 16777216"},
+	{"MOBILE_OPENAI_HISTORY", "openai-history", nil, ""},
+	{"MOBILE_OPENAI_API_KEY", "", []string{"two words", "ключ"}, "must be visible ASCII characters alone"},
+	{"MOBILE_HERMES_URL", "hermes-url", nil, ""},
+	{"MOBILE_HERMES_KEY", "", []string{"two words"}, "must be visible ASCII characters alone"},
+	{"MOBILE_MEDIA_DIR", "media-dir", nil, ""},
+	{"MOBILE_MEDIA_ROOTS", "media-roots", []string{"files", "/tmp,files"}, "must be absolute paths of folders"},
 	{"MOBILE_HOST", "host", []string{"no such host", "127.0.0.1:9", "http://127.0.0.1"}, "address"},
 	{"MOBILE_PORT", "port", []string{"eighty", "-1", "65536", "80.0", "8787/tcp"}, "must be a whole number from 0 to 65535"},
 	{"MOBILE_MAX_CONNECTIONS", "max-connections", []string{"0", "-5", "many", "1e3"}, "must be a whole number from 1 to "},
@@ -55,7 +68,6 @@ var settings = []struct {
 	{"MOBILE_MAX_OUTBOUND", "max-outbound", badSizes[:2], "must be a number of bytes such as"},
 	{"MOBILE_MAX_STRANGERS", "max-strangers", badSizes[:2], "must be a number of bytes such as"},
 	{"MOBILE_MAX_FILES", "max-files", badSizes[:2], "must be a number of bytes such as"},
-	{"MOBILE_MAX_TURNS", "max-turns", []string{"0", "-1", "1048577", "10k"}, "must be a whole number from 1 to 1048576"},
 	{"MOBILE_MAX_OFFLINE", "max-offline", []string{"0", "1073741825", "none"}, "must be a whole number from 1 to 1073741824"},
 	{"MOBILE_LOG_LEVEL", "log-level", []string{"loud", "5"}, "must be debug, info, warn or error"},
 	{"MOBILE_LOG_FORMAT", "log-format", []string{"xml", "JSON"}, "must be text or json"},
@@ -97,6 +109,28 @@ func TestBadValues(t *testing.T) {
 		said := refuses(t, 2, []string{name + "_FILE=" + filepath.Join(t.TempDir(), "absent")})
 		require.Contains(t, said, name+"_FILE")
 		require.Contains(t, said, "no such file")
+	}
+}
+
+// TestBadServices: what only an agent can judge is said at the start as well, and not by a device's first message.
+func TestBadServices(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	broken := filepath.Join(dir, "broken")
+	require.NoError(t, os.WriteFile(broken, []byte(strings.Repeat("no conversation ", 1000)), 0o600))
+	for _, c := range []struct {
+		env  []string
+		says string
+	}{
+		{[]string{"MOBILE_AGENT=openai"}, "MOBILE_OPENAI_MODEL must name the model"},
+		{[]string{"MOBILE_AGENT=openai", "MOBILE_OPENAI_MODEL=m", "MOBILE_OPENAI_BASE_URL=localhost:1/v1"}, "https://HOST/v1"},
+		{[]string{"MOBILE_AGENT=openai", "MOBILE_OPENAI_MODEL=m", "MOBILE_OPENAI_HISTORY=" + broken}, "history"},
+		{[]string{"MOBILE_AGENT=openai", "MOBILE_OPENAI_MODEL=m", "MOBILE_OPENAI_HISTORY=" + dir}, "history"},
+		{[]string{"MOBILE_AGENT=hermes", "MOBILE_HERMES_URL=127.0.0.1:8642"}, "http://HOST:PORT"},
+		{[]string{"MOBILE_AGENT=hermes", "MOBILE_MEDIA_ROOTS=" + filepath.Join(dir, "absent")}, "media root"},
+		{[]string{"MOBILE_AGENT=hermes", "MOBILE_MEDIA_DIR=" + broken}, "media"},
+	} {
+		require.Contains(t, refuses(t, 2, append(c.env, "MOBILE_TOKEN="+token)), c.says, c.env)
 	}
 }
 

@@ -8,10 +8,13 @@ import (
 	"log/slog"
 	"net/netip"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"mobilegate/agent/hermes"
+	"mobilegate/agent/openai"
 	"mobilegate/engine"
 	"mobilegate/session"
 )
@@ -20,6 +23,8 @@ import (
 type config struct {
 	engine  engine.Config
 	session session.Config
+	openai  openai.Config
+	hermes  hermes.Config
 	agent   string
 	admin   string // address of the listener for operators; "": none
 	dev     bool
@@ -43,12 +48,11 @@ type setting struct {
 }
 
 func (c *config) settings() []setting {
-	return append(c.basics(), c.bounds()...)
+	return slices.Concat(c.basics(), c.agents(), c.bounds())
 }
 
 func (c *config) basics() []setting {
 	return []setting{
-		{"MOBILE_AGENT", "agent", "who answers: echo (default echo)", oneOf(&c.agent, "echo")},
 		{"MOBILE_HOST", "host", "address to listen on (default 127.0.0.1; * for all)", host(&c.engine.Host)},
 		{"MOBILE_PORT", "port", "port to listen on (default 8787; 0 takes a free one)", number(&c.engine.Port, 0, 65535)},
 		{"MOBILE_ALLOWED_DEVICES", "allowed-devices", "the only device ids that may connect, joined by commas (default all)", func(v string) error {
@@ -111,13 +115,14 @@ func (c *config) bounds() []setting {
 		{"MOBILE_MAX_OUTBOUND", "max-outbound", "memory for what waits for all devices (default 256MiB)", size(&c.engine.MaxOutbound)},
 		{"MOBILE_MAX_STRANGERS", "max-strangers", "memory for what comes before a hello is accepted (default 32MiB)", size(&c.engine.MaxStrangers)},
 		{"MOBILE_MAX_FILES", "max-files", "memory for files of all devices, and the same again for files in parts (default 512MiB)", size(&c.session.MaxFiles)},
-		{"MOBILE_MAX_TURNS", "max-turns", "turns that run at a time (default 10000)", number(&c.session.MaxTurns, 1, 1<<20)},
 		{"MOBILE_MAX_OFFLINE", "max-offline", "offline devices that something is remembered of (default 100000)", number(&c.session.MaxOffline, 1, 1<<30)},
 	}
 }
 
-// tokens are the secrets: variables, or files named by the variable with _FILE, never flags, which everybody on the machine
-// could read.
+// secrets are variables, or files named by the variable with _FILE, never flags, which everybody on the machine could read.
+func (c *config) secrets() []setting { return append(c.tokens(), c.keys()...) }
+
+// tokens let devices in.
 func (c *config) tokens() []setting {
 	add := func(t session.Token) { c.session.Access.Tokens = append(c.session.Access.Tokens, t) }
 	// An item of a list is known by its place in the list, or among the tokens of its device, for as long as the
@@ -195,7 +200,7 @@ func readConfig(args []string, env func(string) string, help io.Writer) (*config
 	case flags.NArg() > 0:
 		return nil, errors.New("serve takes flags only; mobilegate serve -h lists them")
 	}
-	for _, s := range c.tokens() {
+	for _, s := range c.secrets() {
 		v, err := secret(s.env, env)
 		if err == nil {
 			err = s.set(v)
@@ -233,7 +238,7 @@ func (c *config) unknown(environ []string) (names []string) {
 	for _, s := range c.settings() {
 		known[s.env] = true
 	}
-	for _, s := range c.tokens() {
+	for _, s := range c.secrets() {
 		known[s.env], known[s.env+"_FILE"] = true, true
 	}
 	for _, pair := range environ {
@@ -268,8 +273,8 @@ func (c *config) help(w io.Writer) {
 	for _, s := range c.settings() {
 		fmt.Fprintf(w, "  --%s\n        %s [%s]\n", s.flag, s.usage, s.env)
 	}
-	fmt.Fprint(w, "\nTokens come from the environment only (or from the file that NAME_FILE names):\n")
-	for _, s := range c.tokens() {
+	fmt.Fprint(w, "\nSecrets come from the environment only (or from the file that NAME_FILE names):\n")
+	for _, s := range c.secrets() {
 		fmt.Fprintf(w, "  %s\n        %s\n", s.env, s.usage)
 	}
 }

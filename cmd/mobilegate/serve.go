@@ -49,7 +49,13 @@ func runServe(ctx context.Context, args []string, env func(string) string, out, 
 	}
 	c.engine.Loops = spreadLoops()
 	c.engine.MaxMessage, c.engine.MaxHello, c.engine.HelloTimeout = codec.MaxFrameBytes, codec.MaxHelloBytes, codec.HelloTimeout
-	c.session.Agent = &agent.Echo{}
+	answerer, done, err := c.answerer(log)
+	if err != nil {
+		fmt.Fprintln(errOut, "mobilegate:", err)
+		return exitUsage
+	}
+	defer done()
+	c.session.Agent = answerer
 	codec.Warm()
 
 	hub, err := session.New(c.session)

@@ -17,21 +17,28 @@ const module = "mobilegate/"
 
 // floor of every package, from the ground up. A package that is not listed has no place in the house yet.
 var floor = map[string]int{
-	"internal/wheel":      0,
-	"internal/transcript": 0,
-	"internal/floors":     0,
-	"engine":              1,
-	"codec":               1,
-	"media":               1,
-	"agent":               1,
-	"session":             2,
-	"admin":               3,
-	"sdk/go":              3, // a client: it imports nothing of the gateway
-	"loadtest":            3, // a client: it imports nothing of the gateway but its words and its loop
-	"bench":               3,
-	"interop":             3,
-	"cmd/mobilegate":      4,
-	"cmd/loadtest":        4,
+	"internal/wheel":          0,
+	"internal/transcript":     0,
+	"internal/floors":         0,
+	"internal/picture":        0,
+	"internal/upstream":       0,
+	"engine":                  1,
+	"codec":                   1,
+	"media":                   1,
+	"agent":                   1,
+	"session":                 2,
+	"agent/openai":            2,
+	"agent/hermes":            2,
+	"agent/openai/openaitest": 3, // services to try the agents with
+	"agent/hermes/hermestest": 3,
+	"admin":                   3,
+	"sdk/go":                  3, // a client: it imports nothing of the gateway
+	"loadtest":                3, // a client: it imports nothing of the gateway but its words and its loop
+	"bench":                   3,
+	"interop":                 3,
+	"cmd/mobilegate":          4,
+	"cmd/loadtest":            4,
+	"cmd/fakeagent":           4,
 }
 
 // home of a library: the only packages whose shipped code may import it.
@@ -45,9 +52,16 @@ var home = map[string][]string{
 	"github.com/vishvananda/netlink":    {"engine"},
 	"github.com/HdrHistogram":           {"loadtest"},
 	"github.com/segmentio/asm":          {"media"},
+	"github.com/cenkalti/backoff":       {"internal/upstream", "agent/hermes"},
+	"github.com/sony/gobreaker":         {"internal/upstream"},
+	"golang.org/x/image":                {"internal/picture"},
+	"github.com/openai/openai-go":       {"agent/openai"},
+	"go.etcd.io/bbolt":                  {"agent/openai"},
+	"github.com/tmaxmax/go-sse":         {"agent/hermes"},
 	"github.com/VictoriaMetrics":        {"admin"},
 	"golang.org/x/sys":                  {"engine", "cmd/mobilegate"},
-	"net/http":                          {"engine", "sdk/go", "media", "admin"}, // engine: the names of the status codes; media: sniffing
+	// engine: the names of the status codes; media: sniffing; internal/upstream: what a service answers
+	"net/http": {"engine", "sdk/go", "media", "admin", "internal/upstream", "agent/openai", "agent/openai/openaitest", "agent/hermes", "agent/hermes/hermestest", "cmd/fakeagent"},
 }
 
 type pkg struct {
