@@ -2,24 +2,18 @@ package hermes_test
 
 import (
 	"context"
-	"encoding/json"
+	"errors"
 	"fmt"
-	"net/http"
-	"net/http/httptest"
-	"strings"
 
 	hermes "mobilegate/sdk/go"
-
-	"github.com/coder/websocket"
 )
 
-// A device says hi and prints the streamed answer. The gateway here is a stand-in that plays its side by the book.
+// A device asks for a streamed answer and prints it. The gateway here runs inside of the example, with its echo agent.
 func Example() {
-	gateway := httptest.NewServer(http.HandlerFunc(standIn))
-	defer gateway.Close()
-
-	s, err := hermes.NewSession(hermes.Config{
-		URL:    "ws" + strings.TrimPrefix(gateway.URL, "http") + "/ws",
+	url, stop := startGateway()
+	defer stop()
+	client, err := hermes.NewClient(hermes.Config{
+		URL:    url,
 		Token:  "a-token",
 		Device: hermes.Device{ID: "tel-1", Name: "Phone"},
 	})
@@ -27,11 +21,8 @@ func Example() {
 		fmt.Println(err)
 		return
 	}
-	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
-
-	var transcript hermes.Transcript
-	for ev, err := range s.Events(ctx) {
+	ctx := context.Background()
+	for ev, err := range client.Events(ctx) {
 		if err != nil {
 			fmt.Println("the end:", err)
 			return
@@ -39,53 +30,120 @@ func Example() {
 		switch f := ev.Frame.(type) {
 		case *hermes.Ready:
 			fmt.Println("connected as", f.Device.ID)
-			transcript = hermes.Transcript{}
-			s.Send(ctx, hermes.Text{ID: hermes.NewID(), Text: "hi"})
+			client.SendText(ctx, "/stream one two three")
 		case *hermes.Message:
-			text, final := transcript.Add(f)
-			fmt.Println(text, final)
+			if f.Final {
+				fmt.Println(f.Whole)
+			}
 		case *hermes.Typing:
 			if f.Stop {
-				cancel() // answered; the session says goodbye
+				return // answered; leaving the loop says goodbye
+			}
+		}
+	}
+	// Output:
+	// connected as tel-1
+	// one two three
+}
+
+// A card comes while the agent works, is answered, and closed by the gateway.
+func ExampleClient_AnswerPrompt() {
+	client, ctx, stop := newExample()
+	defer stop()
+	for ev := range client.Events(ctx) {
+		switch f := ev.Frame.(type) {
+		case *hermes.Ready:
+			client.SendText(ctx, "/approve ls -l")
+		case *hermes.Prompt:
+			fmt.Println("may this run?", f.Command)
+			client.AnswerPrompt(ctx, f.ID, "once", "")
+		case *hermes.PromptDone:
+			fmt.Println("it was decided:", f.OptionID)
+			return
+		}
+	}
+	// Output:
+	// may this run? ls -l
+	// it was decided: once
+}
+
+// A photo goes up; the echo agent sends it back.
+func ExampleClient_SendMedia() {
+	client, ctx, stop := newExample()
+	defer stop()
+	for ev := range client.Events(ctx) {
+		switch f := ev.Frame.(type) {
+		case *hermes.Ready:
+			client.SendMedia(ctx, hermes.Upload{Kind: "image", Filename: "photo.jpg", Data: []byte("light"), Caption: "look"})
+		case *hermes.Media:
+			fmt.Println(f.Kind, f.Filename, f.Mime, string(f.Data))
+			return
+		}
+	}
+	// Output:
+	// image photo.jpg image/jpeg light
+}
+
+// A program brings a device a message, and hears that the device is not there.
+func ExampleClient_Deliver() {
+	client, ctx, stop := newExample()
+	defer stop()
+	for ev := range client.Events(ctx) {
+		if _, ready := ev.Frame.(*hermes.Ready); !ready {
+			continue
+		}
+		_, err := client.Deliver(ctx, hermes.Deliver{Target: "mobile:tel-2", Text: "good morning"})
+		var refused *hermes.Error
+		if errors.As(err, &refused) {
+			fmt.Println(refused.Code)
+		}
+		return
+	}
+	// Output:
+	// device_offline
+}
+
+// A Session gives the frames as they come: a program that relays them has no use for more.
+func ExampleSession() {
+	url, stop := startGateway()
+	defer stop()
+	session, err := hermes.NewSession(config(url, "tel-1"))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	var transcript hermes.Transcript
+	for ev, err := range session.Events(ctx) {
+		if err != nil {
+			fmt.Println("the end:", err)
+			return
+		}
+		switch f := ev.Frame.(type) {
+		case *hermes.Ready:
+			transcript = hermes.Transcript{}
+			session.Send(ctx, hermes.Text{ID: hermes.NewID(), Text: "hi"})
+		case *hermes.Message:
+			fmt.Println(transcript.Add(f))
+		case *hermes.Typing:
+			if f.Stop {
+				cancel()
 			}
 		case *hermes.Lost:
 			fmt.Println("trying again in", f.Wait)
 		}
 	}
 	// Output:
-	// connected as tel-1
-	// you false
-	// you said hi true
+	// hi true
 	// the end: context canceled
 }
 
-func standIn(w http.ResponseWriter, r *http.Request) {
-	ws, err := websocket.Accept(w, r, nil)
+func newExample() (client *hermes.Client, ctx context.Context, stop func()) {
+	url, stop := startGateway()
+	client, err := hermes.NewClient(config(url, "tel-1"))
 	if err != nil {
-		return
+		panic(err)
 	}
-	defer ws.CloseNow()
-	for {
-		_, b, err := ws.Read(r.Context())
-		if err != nil {
-			return
-		}
-		var f struct{ T, Text string }
-		json.Unmarshal(b, &f)
-		var answer []string
-		switch f.T {
-		case "hello":
-			answer = []string{`{"t":"ready","v":1,"session":"mobile:tel-1","device":{"id":"tel-1","name":"Phone"}}`}
-		case "text":
-			answer = []string{
-				`{"t":"typing"}`,
-				`{"t":"message","id":"a","text":"you","chunk":{"index":0,"total":1},"final":false}`,
-				`{"t":"message","id":"a","text":"you said ` + f.Text + `","chunk":{"index":0,"total":1},"final":true,"edit":true}`,
-				`{"t":"typing","stop":true}`,
-			}
-		}
-		for _, a := range answer {
-			ws.Write(r.Context(), websocket.MessageText, []byte(a))
-		}
-	}
+	return client, context.Background(), stop
 }

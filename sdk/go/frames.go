@@ -1,6 +1,9 @@
 package hermes
 
-import "encoding/json"
+import (
+	"encoding/json"
+	"strings"
+)
 
 // Outgoing is a frame from the application to the gateway: [Text], [Audio], [Answer], [Typing], [Ping], [Ack], [Deliver]
 // or [Raw]. Limits are the gateway's to check: what it refuses comes back as an [Error] with the id of the frame.
@@ -171,6 +174,7 @@ type Message struct {
 	Chunk Chunk  `json:"chunk"`
 	Final bool   `json:"final"` // the last piece of this id
 	Edit  bool   `json:"edit"`  // replaces what was shown under this id
+	Whole string `json:"-"`     // the pieces so far, joined; a Client does that
 }
 
 // Chunk is the place of a piece in a long message.
@@ -240,6 +244,8 @@ type Error struct {
 	RetryAfterMS int64  `json:"retry_after_ms"` // rate_limited only
 }
 
+func (e *Error) Error() string { return e.Code + ": " + e.Message }
+
 // Delivered confirms a service delivery.
 type Delivered struct {
 	ID     string `json:"id"`
@@ -253,11 +259,11 @@ func decode(raw []byte) any {
 		return nil
 	}
 	var f any
-	switch k.T {
+	switch strings.ToLower(k.T) {
 	case "ready":
 		f = new(Ready)
 	case "message":
-		f = new(Message)
+		f = &Message{Chunk: Chunk{Total: 1}}
 	case "media":
 		f = new(Media)
 	case "prompt":

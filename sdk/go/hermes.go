@@ -1,21 +1,23 @@
 // Package hermes is a client of the Hermes Mobile protocol v1: one device, one WebSocket, JSON frames both ways.
 //
-// [Dial] opens one connection and says hello; [Conn.Events] is its reader loop. [Session] does the same and connects
-// again, with back-off, until its context ends or the gateway refuses the device for good:
+// A [Client] is what applications use: it stays connected and has a method for whatever a device can say.
 //
-//	s, err := hermes.NewSession(hermes.Config{URL: "ws://127.0.0.1:8787/ws", Token: token, Device: hermes.Device{ID: "tel-1"}})
+//	c, err := hermes.NewClient(hermes.Config{URL: "ws://127.0.0.1:8787/ws", Token: token, Device: hermes.Device{ID: "tel-1"}})
 //	...
-//	for ev, err := range s.Events(ctx) {
+//	for ev, err := range c.Events(ctx) {
 //		if err != nil {
 //			return err // refused for good, or ctx ended
 //		}
 //		switch f := ev.Frame.(type) {
 //		case *hermes.Ready:
-//			s.Send(ctx, hermes.Text{ID: hermes.NewID(), Text: "hi"})
+//			c.SendText(ctx, "hi")
 //		case *hermes.Message:
-//			fmt.Println(f.Text)
+//			fmt.Println(f.Whole)
 //		}
 //	}
+//
+// Below it, for programs that want the frames as they come: a [Session] stays connected, too, and a [Conn], opened by
+// [Dial], is one connection. Their reader loops are of the same form.
 package hermes
 
 import (
@@ -50,7 +52,10 @@ type Config struct {
 	Token      string        // a secret: it is sent in hello and shows up nowhere else
 	Device     Device        // without an ID the gateway makes a new one for each connection
 	User       User          // optional
-	MaxBackoff time.Duration // the longest pause between two attempts of a Session; 0 means 15 s
+	MaxBackoff time.Duration // the longest pause between two attempts; 0 means 15 s
+
+	// ReconnectWhenReplaced connects again also when another instance took over as this device; the two then take turns.
+	ReconnectWhenReplaced bool
 }
 
 // Device is the application as the gateway sees it. Strings are cut to 120 characters by the gateway.
@@ -98,14 +103,30 @@ func (e *CloseError) Error() string {
 // Final reports whether connecting again is pointless: the gateway refused (1008), another instance took over as this
 // device (4001), or a fatal error came and then the connection broke.
 func (e *CloseError) Final() bool {
-	return e.Code == int(websocket.StatusPolicyViolation) || e.Code == 4001 ||
+	return e.Code == int(websocket.StatusPolicyViolation) || e.Code == closedReplaced ||
 		e.Code == int(websocket.StatusAbnormalClosure) && e.Fatal != nil
+}
+
+const closedReplaced = 4001 // the close code for a connection whose device has connected again
+
+// ErrorCode is the protocol's code for why the gateway ended the connection, as the error frame or the close frame has it:
+// auth_failed, say, or replaced.
+func (e *CloseError) ErrorCode() string {
+	if e.Fatal != nil {
+		return e.Fatal.Code
+	}
+	return e.Reason
 }
 
 // Final reports whether err is or wraps a [CloseError] that is final.
 func Final(err error) bool {
 	var c *CloseError
 	return errors.As(err, &c) && c.Final()
+}
+
+func replaced(err error) bool {
+	var c *CloseError
+	return errors.As(err, &c) && c.Code == closedReplaced
 }
 
 // Conn is one connection. Send and Close may be called from any goroutine.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -353,4 +354,29 @@ func TestTranscript(t *testing.T) {
 	require.Equal(t, "all|", say(Message{ID: "3", Text: "all", Chunk: Chunk{0, 1}, Edit: true, Final: true}))
 	require.Empty(t, tr.open)
 	require.Equal(t, "tail|", say(Message{ID: "4", Text: "tail", Chunk: Chunk{2, 3}, Final: true}), "its beginning was lost")
+}
+
+func TestTranscriptKeepsSoMuch(t *testing.T) {
+	var tr Transcript
+	for i := range maxPartials + 1 {
+		tr.Add(&Message{ID: strconv.Itoa(i), Text: "a", Chunk: Chunk{0, 2}})
+	}
+	require.Len(t, tr.open, maxPartials)
+	text, _ := tr.Add(&Message{ID: "0", Text: "b", Chunk: Chunk{1, 2}, Final: true})
+	require.Equal(t, "b", text, "the oldest was forgotten")
+	text, _ = tr.Add(&Message{ID: "1", Text: "b", Chunk: Chunk{1, 2}, Final: true})
+	require.Equal(t, "ab", text)
+
+	tr = Transcript{}
+	tr.Add(&Message{ID: "short", Text: "a", Chunk: Chunk{0, 2}})
+	half := strings.Repeat("x", maxPartialText/2)
+	tr.Add(&Message{ID: "x", Text: half, Chunk: Chunk{0, 3}})
+	require.Equal(t, []int{2, len(half) + 1}, []int{len(tr.open), tr.held})
+	text, _ = tr.Add(&Message{ID: "x", Text: half, Chunk: Chunk{1, 3}})
+	require.Len(t, text, maxPartialText)
+	require.Equal(t, []int{1, maxPartialText}, []int{len(tr.open), tr.held}, "a long text pushes short ones out")
+	tr.Add(&Message{ID: "x", Text: "x", Chunk: Chunk{1, 3}})
+	text, _ = tr.Add(&Message{ID: "y", Text: half + half + "x", Chunk: Chunk{0, 3}})
+	require.Len(t, text, maxPartialText+1)
+	require.Equal(t, []int{0, 0}, []int{len(tr.open), tr.held})
 }

@@ -44,13 +44,17 @@ func NewSession(cfg Config) (*Session, error) {
 // Send writes one frame to the ready connection, as [Conn.Send] does, or returns ErrOffline. A frame that was written
 // just before a connection broke may not have arrived; sending it again with the same id is safe.
 func (s *Session) Send(ctx context.Context, f Outgoing) error {
-	s.mu.Lock()
-	c := s.conn
-	s.mu.Unlock()
+	c := s.current()
 	if c == nil {
 		return ErrOffline
 	}
 	return c.Send(ctx, f)
+}
+
+func (s *Session) current() *Conn {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.conn
 }
 
 // Events connects and is the reader loop over all connections, one goroutine at a time. Each connection begins with
@@ -67,7 +71,7 @@ func (s *Session) Events(ctx context.Context) iter.Seq2[Event, error] {
 			case ctx.Err() != nil:
 				yield(Event{}, context.Cause(ctx))
 				return
-			case Final(err):
+			case Final(err) && !(s.cfg.ReconnectWhenReplaced && replaced(err)):
 				yield(Event{}, err)
 				return
 			}
