@@ -36,6 +36,10 @@ var floor = map[string]int{
 	"loadtest":                3, // a client: it imports nothing of the gateway but its words and its loop
 	"bench":                   3,
 	"interop":                 3,
+	"sdk/python":              3, // tests alone: they run the Python client
+	"examples":                4, // tests alone: they run the examples in other languages
+	"examples/morning":        4,
+	"examples/talk":           4,
 	"cmd/mobilegate":          4,
 	"cmd/loadtest":            4,
 	"cmd/fakeagent":           4,

@@ -121,17 +121,17 @@ func TestCapabilities(t *testing.T) {
 }
 
 func TestProfiles(t *testing.T) {
-	play(t, Config{Profiles: map[string]string{"work": "other"}, Features: B}, func(c *client) {
+	play(t, Config{Profiles: map[string]string{"office": "other"}, Features: B}, func(c *client) {
 		other := []string{"Authorization", "Bearer other", "X-Hermes-Session-Key", "k", "Idempotency-Key", "i"}
-		c.object(http.StatusUnauthorized, "POST", "/p/work/v1/runs", `{"input":"a"}`)
-		id := c.object(http.StatusAccepted, "POST", "/p/work/v1/runs", `{"input":"a"}`, other...)["run_id"].(string)
+		c.object(http.StatusUnauthorized, "POST", "/p/office/v1/runs", `{"input":"a"}`)
+		id := c.object(http.StatusAccepted, "POST", "/p/office/v1/runs", `{"input":"a"}`, other...)["run_id"].(string)
 		mine := c.run("a", "X-Hermes-Session-Key", "k", "Idempotency-Key", "i")
 		require.NotEqual(t, id, mine, "a profile has its own keys")
 		time.Sleep(time.Second)
 		require.Equal(t, "turn 1: a", c.object(http.StatusOK, "GET", "/v1/runs/"+mine, "")["output"], "and its own conversations")
 		require.Equal(t, "run_not_found", code(c.object(http.StatusNotFound, "GET", "/v1/runs/"+id, "")))
-		c.object(http.StatusOK, "GET", "/p/work/v1/runs/"+id, "", other...)
-		require.Equal(t, "work", c.Runs()[0].Profile)
+		c.object(http.StatusOK, "GET", "/p/office/v1/runs/"+id, "", other...)
+		require.Equal(t, "office", c.Runs()[0].Profile)
 	})
 }
 
