@@ -10,7 +10,7 @@ LDFLAGS := -s -w -X main.buildCommit=$(COMMIT)
 # The race detector needs a C compiler; without one the tests run all the same.
 RACE := $(shell command -v cc >/dev/null && echo -race)
 
-.PHONY: run build fmt lint deps test fuzz bench clean
+.PHONY: run build fmt lint deps test test-ts fuzz bench bench-ci bench-compare clean
 
 run: build
 	@$(BIN) serve --dev
@@ -27,10 +27,16 @@ lint:
 	$(GO) vet -tags ownercheck ./engine ./session ./media
 	$(GO) vet -tags stdjson ./codec
 
-# The clients of others that the tests talk to. Debian's python3-websockets, nginx, nftables and strace are the system's to
-# install (.ci/run does); a test whose tool is missing skips and says so.
+# What the tests need of npm. Debian's python3-websockets, mypy, nginx, nftables, strace and chromium are the system's to install
+# (.ci/run does); a test whose tool is missing skips and says so.
+NPM_CI = npm ci --silent --no-audit --no-fund --prefix
 deps:
-	@if command -v npm >/dev/null && [ ! -d interop/testdata/node_modules/ws ]; then npm ci --prefix interop/testdata --silent --no-audit --no-fund; fi
+	@if command -v npm >/dev/null; then \
+	  [ -d interop/testdata/node_modules/ws ] || $(NPM_CI) interop/testdata || exit 1; \
+	  [ -d sdk/typescript/node_modules ] || $(NPM_CI) sdk/typescript || exit 1; \
+	  npm run build --prefix sdk/typescript --silent || exit 1; \
+	  [ -d sdk/typescript/test/node_modules ] || $(NPM_CI) sdk/typescript/test || exit 1; \
+	fi
 
 # What counts allocations and memory runs without the race detector, once more.
 test: lint build deps fuzz
@@ -38,6 +44,11 @@ test: lint build deps fuzz
 	$(GO) test -shuffle=on -timeout 4m -tags ownercheck ./engine ./session ./media
 	$(GO) test -shuffle=on -timeout 4m -tags stdjson ./codec
 	CGO_ENABLED=0 $(GO) test -shuffle=on -timeout 8m ./codec ./media ./engine ./session ./agent ./internal/... ./bench
+	@$(MAKE) --no-print-directory test-ts
+
+# The TypeScript client, as npm packs it, against the gateway of this tree: format, types, API, Node and Chromium.
+test-ts: build deps
+	@if command -v npm >/dev/null; then npm test --prefix sdk/typescript --silent; else echo 'skipped: the TypeScript client needs npm (Debian: nodejs npm)'; fi
 
 # A short run of every fuzz target; FUZZTIME=10m for a long one.
 FUZZTIME ?= 3s
