@@ -46,12 +46,12 @@ func (r *run) answers() chan agent.Answer {
 }
 
 // ask takes a request for an approval, from the stream or from the status, which may both bring it.
-func (r *run) ask(fr *frame) error {
+func (r *run) ask(fr *frame, heard time.Time) error {
 	c := &r.cards
-	p := &approval{id: string(fr.Request), frame: fr, due: time.Now().Add(r.a.cfg.ApprovalTimeout)}
+	p := &approval{id: string(fr.Request), frame: fr, due: heard.Add(r.a.cfg.ApprovalTimeout - r.clock.age(fr.Timestamp, heard))}
 	key := digest(nil, p.id)
 	if p.id == "" {
-		key = digest(nil, strconv.FormatFloat(fr.Timestamp, 'g', -1, 64), string(fr.Command))
+		key = digest(nil, strconv.FormatFloat(float64(fr.Timestamp), 'g', -1, 64), string(fr.Command))
 	}
 	if slices.Contains(c.known, key) {
 		return nil
@@ -225,6 +225,6 @@ func (r *run) stillAsks(ctx context.Context, p *approval) bool {
 	if err != nil || st.Status != "waiting_for_approval" || len(r.cards.waiting) > 1 {
 		return false
 	}
-	a := st.Approval
+	a := st.approval()
 	return a == nil || a.Request == p.frame.Request && a.Command == p.frame.Command && a.Timestamp == p.frame.Timestamp
 }

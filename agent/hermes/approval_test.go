@@ -196,6 +196,31 @@ func TestCardOutlivesTheStream(t *testing.T) {
 	}
 }
 
+// TestQuestionHeardLate: a card lives no longer than the question does, however late it comes and whatever the clocks say.
+func TestQuestionHeardLate(t *testing.T) {
+	features := hermestest.B
+	features.ApprovalField = false // else the status brings it sooner
+	play(t, hermestest.Config{
+		Features: features, Rules: rule(step("delta", "one "), step("cut", ""), dangerous("ls")),
+		Faults: []hermestest.Fault{{Route: "GET /v1/runs/{id}/events", Skip: 1, Status: 503, RetryAfter: "100"}},
+	}, Config{}, func(s *stage) {
+		start := time.Now()
+		h, done := s.begin(s.Context(), turn("m-1", "go"))
+		card := <-h.shown
+		late := time.Since(start)
+		require.Greater(s, late, 100*time.Second)
+		require.InDelta(s, 295*time.Second-late, card.TTL, float64(2*time.Second))
+		require.NoError(s, press(card, "once"))
+		<-done
+	})
+	var c clock
+	now := time.Unix(1_700_000_000, 0)
+	require.Zero(t, c.age(0, now))
+	require.Zero(t, c.age(1_700_000_500, now), "the clock of the agent is ahead, for all that one knows")
+	require.Equal(t, 7*time.Second, c.age(1_700_000_503, now.Add(10*time.Second)))
+	require.Zero(t, c.age(1_700_000_600, now.Add(10*time.Second)))
+}
+
 // TestTwoQuestionsAtOnce are shown one after the other, so that an answer cannot reach the wrong one.
 func TestTwoQuestionsAtOnce(t *testing.T) {
 	for name, features := range generations {
@@ -321,4 +346,29 @@ func TestStopWhileACardIsOpen(t *testing.T) {
 		require.Equal(s, "cancelled", run.Status)
 		require.Equal(s, 1, run.Stops)
 	})
+}
+
+// TestQuestionsWithoutIDs are told apart by what they ask and when; and not all that ever came are remembered.
+func TestQuestionsWithoutIDs(t *testing.T) {
+	a, err := New(Config{})
+	require.NoError(t, err)
+	defer a.Close()
+	shown := 0
+	r := &run{a: a, speech: newSpeech(&a.share, phone, func(e agent.Event) {
+		if e.Kind == agent.ShowCard {
+			shown++
+		}
+	})}
+	now := time.Now()
+	for i := range 10 * maxKnown {
+		for range 2 { // from the stream, and from the status
+			require.NoError(t, r.ask(&frame{Command: "ls", Timestamp: seconds(1_700_000_000 + i)}, now))
+		}
+		require.Equal(t, i+1, shown)
+		require.NoError(t, r.closeCard())
+		require.LessOrEqual(t, len(r.cards.known), maxKnown)
+	}
+	p := newSpeech(&a.share, phone, func(agent.Event) { require.Fail(t, "shown") })
+	require.NoError(t, p.delta("![x](data:image/png;base64,"+strings.Repeat("A", maxRaw-30)))
+	require.Equal(t, errLength, p.delta("AAAA"))
 }

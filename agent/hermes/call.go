@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"time"
 
 	"mobilegate/internal/upstream"
 )
@@ -48,8 +49,8 @@ func sent(err error) bool {
 	return status(err) == 0 && !(errors.As(err, &op) && op.Op == "dial")
 }
 
-// later tells whether the agent is there and takes no more for now.
-func later(err error) bool {
+// crowded tells whether the agent is there and takes no more for now.
+func crowded(err error) bool {
 	var a *answered
 	if !errors.As(err, &a) {
 		return false
@@ -168,6 +169,21 @@ func (t *text) UnmarshalJSON(b []byte) error {
 	}
 	return nil
 }
+
+// seconds is a time in an answer; anything but a number that makes sense counts as none, 0.
+type seconds float64
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (s *seconds) UnmarshalJSON(b []byte) error {
+	var f float64
+	if json.Unmarshal(b, &f) != nil || !(f > 0 && f < 1e11) {
+		f = 0
+	}
+	*s = seconds(f)
+	return nil
+}
+
+func (s seconds) time() time.Time { return time.UnixMicro(int64(s * 1e6)) }
 
 // words are the strings of a list in an answer.
 type words []text

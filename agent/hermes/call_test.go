@@ -111,7 +111,7 @@ func TestNonsense(t *testing.T) {
 func TestStrangeEvents(t *testing.T) {
 	raw := strings.Join([]string{
 		"data: 5\n\n", "data: {\n\n", "data\n\n", "data: []\n\n", ": comment\n\n", "event: x\n\n", "retry: 5\n\n", "nonsense\n\n", "data: null\n\n",
-		`data: {"event":"message.delta","delta":{"a":1}}` + "\n\n", `data: {"event":5}` + "\n\n", `data: {"event":"message.delta"}` + "\n\n",
+		`data: {"event":"message.delta","delta":{"a":1}}` + "\n\n", `data: {"event":5}` + "\n\n", `data: {"event":"run.steered","timestamp":"now"}` + "\n\n", `data: {"event":"run.steered","timestamp":1e300}` + "\n\n", `data: {"event":"message.delta"}` + "\n\n",
 		`data: {"event":"approval.responded","request_id":5,"choice":[]}` + "\n\n", "data: {\"event\":\ndata: \"message.delta\",\"delta\":\"x\"}\r\n\r\n",
 		"event: message.delta\ndata: {\"delta\":\"y\"}\n\n",
 	}, "")
@@ -127,7 +127,7 @@ func TestCapabilitiesCannotBeAsked(t *testing.T) {
 		s.says("m-1", "hello", "turn 1: hello")
 		s.says("m-2", "hello", "turn 2: hello")
 		require.Equal(s, 1, s.count("GET /v1/capabilities"), "not with every turn")
-		time.Sleep(again)
+		time.Sleep(askAgain)
 		s.hermes.Heal()
 		s.says("m-3", "hello", "turn 3: hello")
 		s.says("m-4", "hello", "turn 4: hello")

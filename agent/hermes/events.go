@@ -1,5 +1,7 @@
 package hermes
 
+import "time"
+
 // frame is an event as Hermes sends it, on either kind of stream.
 type frame struct {
 	Event       text    `json:"event"`
@@ -12,7 +14,7 @@ type frame struct {
 	Request     text    `json:"request_id"`
 	Choices     words   `json:"choices"`
 	Choice      text    `json:"choice"`
-	Timestamp   float64 `json:"timestamp"`
+	Timestamp   seconds `json:"timestamp"` // by the agent's clock
 }
 
 // event is what Ask hears of a run.
@@ -22,6 +24,33 @@ type event struct {
 	replayed bool   // the run was begun by an earlier turn
 	frame    *frame // of asked and settled
 	err      error  // of ended
+
+	stamp seconds   // the event's own time, 0 if it has none
+	heard time.Time // by ours
+}
+
+// clock compares the agent's clock with ours by the events that came: the one that came fastest counts.
+type clock struct {
+	known bool
+	ahead time.Duration // of ours
+}
+
+func (c *clock) see(stamp seconds, heard time.Time) {
+	if stamp == 0 {
+		return
+	}
+	if ahead := heard.Sub(stamp.time()); !c.known || ahead < c.ahead {
+		c.known, c.ahead = true, ahead
+	}
+}
+
+// age is how long ago, as far as one can tell, something happened that was heard of just now.
+func (c *clock) age(stamp seconds, now time.Time) time.Duration {
+	if stamp == 0 {
+		return 0
+	}
+	c.see(stamp, now)
+	return now.Sub(stamp.time()) - c.ahead
 }
 
 type eventKind uint8
@@ -40,6 +69,7 @@ const (
 // hear tells Ask what an event means to it; over means that it was the last one. What nobody shows is left out: reasoning,
 // comments of the agent on its work, and how far a tool has come.
 func (f *follower) hear(fr *frame) (over bool) {
+	f.stamp = fr.Timestamp
 	if f.run == "" && plainID(string(fr.Run)) {
 		f.started(string(fr.Run), false)
 	}

@@ -1,7 +1,6 @@
 package hermes
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -17,7 +16,6 @@ var (
 	errFailed      = errors.New("the run failed")
 	errCancelled   = errors.New("the run was cancelled elsewhere")
 	errInterrupted = errors.New("the agent ended while the run went on")
-	errTried       = errors.New("every attempt at this turn had failed before")
 	errStream      = errors.New("the stream of events broke off")
 	errAnswer      = errors.New("an answer that is none")
 	errClosed      = errors.New("the agent was closed")
@@ -36,7 +34,7 @@ func sentence(err error) string {
 		return "The agent is busy with other work. Please try again in a few minutes."
 	case errors.Is(err, errGone), errors.Is(err, errInterrupted):
 		return "The agent was restarted and did not finish this message. Please send it again."
-	case errors.Is(err, errFailed), errors.Is(err, errTried):
+	case errors.Is(err, errFailed):
 		return "The agent could not finish its answer. Please try again."
 	case errors.Is(err, errCancelled):
 		return "The work on this message was stopped elsewhere."
@@ -60,11 +58,8 @@ func sentence(err error) string {
 	return "The agent cannot be reached at the moment. Please try again in a few minutes."
 }
 
-// failure makes the error of Ask. The end of the turn itself is none of the agent's.
-func (a *Agent) failure(ctx context.Context, err error) error {
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
-	}
+// failure makes the error of Ask.
+func (a *Agent) failure(err error) error {
 	var refused *answered
 	if errors.As(err, &refused) && (refused.Code == http.StatusUnauthorized || refused.Code == http.StatusForbidden) {
 		a.log.Error("hermes: the agent refuses the key of this gateway")

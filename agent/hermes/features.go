@@ -5,11 +5,12 @@ import (
 	"encoding/json"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"time"
 )
 
-// again is how long nobody asks what the agent can after that had failed.
-const again = 30 * time.Second
+// askAgain is how long nobody asks what the agent can after that had failed.
+const askAgain = 30 * time.Second
 
 // features are what the agent says that it can. The zero value is an agent that says nothing of itself.
 type features struct {
@@ -21,8 +22,10 @@ type features struct {
 type capability struct {
 	turn  chan struct{} // room for one: whoever has put something in owns the fields below
 	known features
-	valid bool      // known holds, until it is forgotten
+	valid bool      // it was asked
 	until time.Time // nobody asks before that
+
+	stale atomic.Bool // something was missing since
 }
 
 // features returns what the agent can; the first turn asks, and the next one after something was missing. What cannot be
@@ -35,7 +38,7 @@ func (a *Agent) features(ctx context.Context) features {
 		return features{}
 	}
 	defer func() { <-c.turn }()
-	if c.valid || time.Now().Before(c.until) {
+	if c.valid && !c.stale.Load() || time.Now().Before(c.until) {
 		return c.known
 	}
 	var answer struct {
@@ -46,7 +49,9 @@ func (a *Agent) features(ctx context.Context) features {
 	}
 	err := a.service.Once(ctx, func() error { return a.call(ctx, http.MethodGet, "/v1/capabilities", nil, &answer) })
 	if code := status(err); err != nil && code != http.StatusNotFound && code != http.StatusMethodNotAllowed {
-		c.until = time.Now().Add(again)
+		if ctx.Err() == nil {
+			c.until = time.Now().Add(askAgain)
+		}
 		return c.known
 	}
 	known := features{sessions: string(answer.Features["session_chat_streaming"]) == "true"}
@@ -58,12 +63,6 @@ func (a *Agent) features(ctx context.Context) features {
 	}
 	known.receipts = json.Unmarshal(answer.Features["runs_idempotency"], &receipts) == nil && receipts.Supported
 	c.known, c.valid = known, true
+	c.stale.Store(false)
 	return known
-}
-
-// forget lets the next turn ask again.
-func (c *capability) forget() {
-	c.turn <- struct{}{}
-	c.valid = false
-	<-c.turn
 }

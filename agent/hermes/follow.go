@@ -40,8 +40,9 @@ type follower struct {
 	session bool // by the session's stream, which takes images
 	attempt int
 
-	again  bool            // a request of this attempt may have begun the run, so the next one may find it
+	maybe  bool            // a request of this attempt may have begun the run, so the next one may find it
 	run    string          // its id, when that is known
+	stamp  seconds         // of the event that is told
 	lastID string          // of the stream
 	seen   map[string]bool // ids of events
 	order  []string        // of seen
@@ -65,6 +66,7 @@ func (f *follower) end() {
 }
 
 func (f *follower) tell(e event) {
+	e.stamp, e.heard = f.stamp, time.Now()
 	select {
 	case f.events <- e:
 	case <-f.net.Done():
@@ -99,7 +101,7 @@ func (f *follower) work() {
 			}
 		}
 		// Without ids one cannot ask for what was missed: a second reader may hear nothing for ever.
-		if f.lastID == "" || tries >= reconnects || status(err) != 0 && !later(err) || !f.wait(pause(tries, err)) {
+		if f.lastID == "" || tries >= reconnects || status(err) != 0 && !crowded(err) || !f.wait(pause(tries, err)) {
 			return
 		}
 	}
@@ -143,10 +145,10 @@ func (f *follower) submit() (stream io.ReadCloser, err error) {
 		var last error // of what is not to be tried again at once
 		err := f.a.service.Do(f.ctx, func() (err error) {
 			stream, err = f.post(path, body)
-			f.again = f.again || err != nil && (sent(err) || status(err) >= http.StatusInternalServerError)
-			if last = nil; later(err) || err != nil && sent(err) && !f.can.receipts {
+			f.maybe = f.maybe || err != nil && (sent(err) || status(err) >= http.StatusInternalServerError)
+			if last = nil; crowded(err) || err != nil && sent(err) && !f.can.receipts {
 				last, err = err, nil // it has no room; or it may have begun the run, and would begin another one
-				if !later(last) {
+				if !crowded(last) {
 					f.a.service.Failed()
 				}
 			}
@@ -161,7 +163,7 @@ func (f *follower) submit() (stream io.ReadCloser, err error) {
 			if err := f.createSession(); err != nil {
 				return nil, err
 			}
-		case later(err):
+		case crowded(err):
 			wait := pause(n, err)
 			if time.Now().Add(wait).After(patience) {
 				return nil, fmt.Errorf("%w: %w", errBusy, err)
@@ -224,7 +226,7 @@ func (f *follower) open(method, path string, body []byte) (stream io.ReadCloser,
 	if method != http.MethodPost || !plainID(string(begun.Run)) {
 		return nil, errAnswer
 	}
-	f.started(string(begun.Run), begun.Replayed && !f.again)
+	f.started(string(begun.Run), begun.Replayed && !f.maybe)
 	return nil, nil
 }
 

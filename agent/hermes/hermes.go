@@ -13,6 +13,7 @@ package hermes
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"net/url"
@@ -73,6 +74,7 @@ type Agent struct {
 
 var (
 	_ agent.Stopper  = (*Agent)(nil)
+	_ agent.Instant  = (*Agent)(nil)
 	_ agent.Reporter = (*Agent)(nil)
 )
 
@@ -125,7 +127,7 @@ func New(cfg Config) (*Agent, error) {
 	}
 	if cfg.MediaDir != "" {
 		if a.spool, err = openSpool(cfg.MediaDir, []byte(cfg.Key), spoolBounds); err != nil {
-			return nil, err
+			return nil, fmt.Errorf("hermes: the folder for media: %w", err)
 		}
 		a.share.spool = a.spool
 	}
@@ -183,29 +185,38 @@ func (a *Agent) Health() agent.Health {
 	return agent.Health{Down: s.Down, Calls: s.Calls, Failures: s.Failures, Retries: s.Retries, Refused: s.Refused}
 }
 
+// Instant implements agent.Instant: nobody waits to be told that a turn was stopped.
+func (a *Agent) Instant(t *agent.Turn) (string, bool) {
+	switch {
+	case t.Ended:
+		return "Stopped.", true
+	case t.File == nil && a.Stops(t.Text):
+		return "Nothing was running.", true
+	}
+	return "", false
+}
+
 // Ask implements agent.Agent.
 func (a *Agent) Ask(ctx context.Context, t *agent.Turn, emit func(agent.Event)) (string, error) {
-	if t.File == nil && a.Stops(t.Text) {
-		if t.Ended {
-			return "Stopped.", nil
-		}
-		return "Nothing is running.", nil
+	if reply, ok := a.Instant(t); ok {
+		return reply, nil
 	}
 	first := a.failed.next(t, time.Now())
-	for n := range maxAttempts {
-		reply, replayed, err := a.attempt(ctx, t, first+n, emit)
+	for n := first; ; n++ {
+		reply, replayed, err := a.attempt(ctx, t, n, emit)
 		switch {
 		case err == nil:
 			return reply, nil
-		case replayed && ctx.Err() == nil:
+		case ctx.Err() != nil:
+			return "", context.Cause(ctx)
+		case replayed && n+1 < first+maxAttempts:
 			continue
-		case died(err) && ctx.Err() == nil:
-			a.failed.add(t, first+n, time.Now())
+		case replayed || died(err):
+			a.failed.add(t, n, time.Now())
 		}
-		a.can.forget()
-		return "", a.failure(ctx, err)
+		a.can.stale.Store(true)
+		return "", a.failure(err)
 	}
-	return "", a.failure(ctx, errTried)
 }
 
 // attempt runs the turn once. If replayed is set, nothing of it was shown and it ended before: the key of this attempt

@@ -34,7 +34,7 @@ func TestNothingIsRunning(t *testing.T) {
 		for text, stops := range map[string]bool{"/stop": true, " /STOP\n": true, "/stop it": false, "please /stop": false, "/stopp": false} {
 			require.Equal(s, stops, s.agent.Stops(text), text)
 		}
-		require.Equal(s, "Nothing is running.", s.ask(turn("m-1", "/Stop")).reply)
+		require.Equal(s, "Nothing was running.", s.ask(turn("m-1", "/Stop")).reply)
 		ended := turn("m-2", "/stop")
 		ended.Ended = true
 		require.Equal(s, "Stopped.", s.ask(ended).reply)

@@ -2,6 +2,7 @@ package hermes
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -26,6 +27,8 @@ type run struct {
 	replayed bool // it was begun by an earlier turn
 	speech   *speech
 	cards    approvals
+	clock    clock
+	since    time.Time // when the run had begun
 	follower *follower
 	begun    func() // called when the run has started
 
@@ -37,9 +40,19 @@ type run struct {
 
 // runStatus is what GET /v1/runs/{id} says.
 type runStatus struct {
-	Status   text   `json:"status"`
-	Output   text   `json:"output"`
-	Approval *frame `json:"approval"`
+	Status   text            `json:"status"`
+	Output   text            `json:"output"`
+	Approval json.RawMessage `json:"approval"`
+	Created  seconds         `json:"created_at"`
+}
+
+// approval is the request that the run waits for, nil if it does not say.
+func (s *runStatus) approval() *frame {
+	var fr *frame
+	if json.Unmarshal(s.Approval, &fr) != nil {
+		return nil
+	}
+	return fr
 }
 
 // errOver ends a run that has completed.
@@ -110,16 +123,17 @@ func (r *run) every(events chan event, now bool) time.Duration {
 }
 
 func (r *run) hear(e event) error {
+	r.clock.see(e.stamp, e.heard)
 	switch e.kind {
 	case started:
-		r.id, r.replayed = e.text, e.replayed
+		r.id, r.replayed, r.since = e.text, e.replayed, e.heard
 		r.begun()
 	case said:
 		return r.speech.delta(e.text)
 	case worked:
 		return r.speech.pause()
 	case asked:
-		return r.ask(e.frame)
+		return r.ask(e.frame, e.heard)
 	case settled:
 		return r.settle(e.frame)
 	case whole:
@@ -150,6 +164,7 @@ func (r *run) check(ctx context.Context, streams bool) error {
 	switch code := status(err); {
 	case err == nil:
 		r.missed = time.Time{}
+		r.clock.see(st.Created, r.since)
 	case code == http.StatusNotFound:
 		return errGone
 	case code != 0 && !upstream.Fault(err):
@@ -166,8 +181,8 @@ func (r *run) check(ctx context.Context, streams bool) error {
 	}
 	switch st.Status {
 	case "waiting_for_approval":
-		if st.Approval != nil {
-			return r.ask(st.Approval)
+		if fr := st.approval(); fr != nil {
+			return r.ask(fr, time.Now())
 		}
 	case "completed":
 		r.complete(string(st.Output))

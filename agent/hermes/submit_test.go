@@ -55,8 +55,10 @@ func TestEveryAttemptHasFailed(t *testing.T) {
 			s.ask(turn("m-1", "go")).tell(s.T)
 		}
 		s.agent.failed = failures{}
-		require.Equal(s, sentence(errTried), s.ask(turn("m-1", "go")).tell(s.T))
-		require.Len(s, s.hermes.Runs(), maxAttempts)
+		require.Equal(s, sentence(errFailed), s.ask(turn("m-1", "go")).tell(s.T))
+		require.Len(s, s.hermes.Runs(), maxAttempts, "that was enough for now")
+		s.ask(turn("m-1", "go")).tell(s.T)
+		require.Len(s, s.hermes.Runs(), maxAttempts+1, "the next time it goes on from there")
 	})
 }
 
