@@ -3,6 +3,7 @@ package engine
 import (
 	"os"
 	"sync"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 )
@@ -11,8 +12,8 @@ import (
 // not say when its outbound queue is empty, and a bounded queue and files in steps need just that. It is an epoll
 // descriptor of its own, on which one goroutine waits through Go's poller: it costs nothing while no device is slow.
 type drainer struct {
-	fd   int
-	file *os.File // fd, known to Go's poller
+	file *os.File // the descriptor, known to Go's poller
+	raw  syscall.RawConn
 	done chan struct{}
 
 	mu    sync.Mutex
@@ -29,7 +30,11 @@ func newDrainer() (*drainer, error) {
 		unix.Close(fd)
 		return nil, os.NewSyscallError("fcntl", err)
 	}
-	d := &drainer{fd: fd, file: os.NewFile(uintptr(fd), "drainer"), done: make(chan struct{}), conns: map[uint64]*conn{}}
+	d := &drainer{file: os.NewFile(uintptr(fd), "drainer"), done: make(chan struct{}), conns: map[uint64]*conn{}}
+	if d.raw, err = d.file.SyscallConn(); err != nil {
+		d.file.Close()
+		return nil, err
+	}
 	go d.run()
 	return d, nil
 }
@@ -41,18 +46,15 @@ func (d *drainer) close() {
 
 func (d *drainer) run() {
 	defer close(d.done)
-	raw, err := d.file.SyscallConn()
-	if err != nil {
-		return
-	}
 	var events [64]unix.EpollEvent
 	for {
 		n := 0
-		err := raw.Read(func(fd uintptr) bool {
+		var err error
+		over := d.raw.Read(func(fd uintptr) bool {
 			n, err = unix.EpollWait(int(fd), events[:], 0)
 			return n > 0 || err != nil && err != unix.EINTR
 		})
-		if err != nil {
+		if over != nil || err != nil {
 			return
 		}
 		for _, e := range events[:max(n, 0)] {
@@ -78,7 +80,7 @@ func (d *drainer) watch(c *conn) error {
 		d.mu.Unlock()
 	}
 	e := unix.EpollEvent{Events: unix.EPOLLOUT | unix.EPOLLONESHOT, Fd: int32(c.out.watch), Pad: int32(c.out.watch >> 32)}
-	return unix.EpollCtl(d.fd, op, c.sock.Fd(), &e)
+	return d.control(op, c, &e)
 }
 
 // forget ends the watch. It needs c.mu, and must come before the descriptor is closed.
@@ -86,7 +88,15 @@ func (d *drainer) forget(c *conn) {
 	d.mu.Lock()
 	delete(d.conns, c.out.watch)
 	d.mu.Unlock()
-	unix.EpollCtl(d.fd, unix.EPOLL_CTL_DEL, c.sock.Fd(), nil)
+	d.control(unix.EPOLL_CTL_DEL, c, nil)
+}
+
+// control is epoll_ctl, but for a drainer that is closed: its descriptor may be another's by then.
+func (d *drainer) control(op int, c *conn, e *unix.EpollEvent) (err error) {
+	if over := d.raw.Control(func(fd uintptr) { err = unix.EpollCtl(int(fd), op, c.sock.Fd(), e) }); over != nil {
+		return over
+	}
+	return err
 }
 
 func name(e unix.EpollEvent) uint64 { return uint64(uint32(e.Fd)) | uint64(uint32(e.Pad))<<32 }
