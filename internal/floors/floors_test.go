@@ -35,6 +35,7 @@ var floor = map[string]int{
 	"sdk/go":                  3, // a client: it imports nothing of the gateway
 	"loadtest":                3, // a client: it imports nothing of the gateway but its words and its loop
 	"bench":                   3,
+	"bench/vm":                3,
 	"interop":                 3,
 	"sdk/python":              3, // tests alone: they run the Python client
 	"examples":                4, // tests alone: they run the examples in other languages
