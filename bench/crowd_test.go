@@ -28,6 +28,8 @@ type crowd struct {
 	alarm    func(now time.Time)
 	open     int // devices that the gateway has not left
 	underWay int // turns, or devices that have some
+	messages int // frames of text that came
+	outcomes int // deliveries that succeeded
 
 	// Of the order that is obeyed.
 	size    int // bytes of each frame, or of an upload
@@ -259,6 +261,9 @@ func (c *crowd) frame(d *device, op byte, payload []byte) {
 		c.ask(d, time.Now())
 	case message:
 		d.heard = true
+		c.messages++
+	case delivered:
+		c.outcomes++
 	case file:
 		d.heard = true
 		d.got += len(payload)

@@ -158,6 +158,7 @@ const (
 	turnEnd
 	idle // the avatar frame that comes 3 s after a turn
 	refusal
+	delivered
 )
 
 func classify(payload []byte) heardFrame {
@@ -175,6 +176,8 @@ func classify(payload []byte) heardFrame {
 		return ready
 	case starts(`{"t":"error"`):
 		return refusal
+	case starts(`{"t":"delivered"`):
+		return delivered
 	}
 	return other
 }

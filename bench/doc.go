@@ -6,9 +6,9 @@
 //	make bench TABLE=quick           the same in under five minutes; make bench-ci writes bench.json too
 //	make bench-compare BASE=main     the same for this tree and another commit
 //
-//	go test ./bench                                           the gates, about three minutes
+//	go test ./bench                                           the gates, about four minutes
 //	go test ./bench -run '^TestTable$/paced' -v -args -table quick      some lines of the table
-//	go test ./bench -run '^$' -bench 'Idle|Burst|Turn$|Paced|Saturated|Faults' -benchtime 1x      the measurements below
+//	go test ./bench -run '^$' -bench 'Idle|Burst|Turn$|Paced|Saturated|Faults|Fanout|Hoard' -benchtime 1x      the measurements below
 //	go test ./bench -run '^$' -bench 'code|Frames|Base64|Whole|Connect'      one step of a frame's way each, about a minute
 //
 // They skip under -race, which changes all that is measured, and with -short. They need Linux, two processors, 20 000
@@ -55,6 +55,19 @@
 // strace. The avatar's frame 3 s after a turn is not counted. At most two writes.
 //
 //	allocs/turn  B/turn  writes/turn  allocs/64K-turn  B/64K-turn  writes/64K-turn  heap-B-behind/device
+//
+// TestVoice: allocations and bytes of a voice frame of 1 MiB that is echoed: nothing of its size.
+//
+// BenchmarkFanout, TestFanout: a device with a deliver token delivers a text to each of 1 000 others, one frame after the other.
+// Every one must hear it. Processor time, writes and allocations are those of one delivery; the writes to the sender, who is
+// told of many at once, apart.
+//
+//	cpu-us/delivery  writes/delivery  sender-writes/delivery  allocs, B (TestFanout)
+//
+// BenchmarkHoard, TestHoard: devices that send half of a frame of 64 KiB or 1 MiB and stop. Until they are given up each may
+// cost 2.5 B of RSS for each byte that came; within 80 s all are closed with 1013 and the memory is back, as after faults.
+//
+//	RSS-B-held/device  s-until-given-up  s-until-memory-back
 //
 // TestHello: allocations, bytes and writes of a device that comes for the first time: accept, upgrade, hello, ready.
 //

@@ -30,6 +30,11 @@ const orderTimeout = 2 * time.Minute
 // newFleet starts a fleet without devices. name sets the ids of its devices apart from those of others: eight characters.
 func newFleet(tb testing.TB, address, name string, cpus ...int) *fleet {
 	tb.Helper()
+	return startFleet(tb, address, token, name, cpus...)
+}
+
+func startFleet(tb testing.TB, address, token, name string, cpus ...int) *fleet {
+	tb.Helper()
 	self, err := os.Executable()
 	require.NoError(tb, err)
 	f := &fleet{tb: tb, cmd: exec.Command(self, token, name)}

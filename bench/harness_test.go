@@ -22,7 +22,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-const token = "bench-token"
+const (
+	token        = "bench-token"
+	deliverToken = "bench-deliver-token"
+)
 
 var scratch string // folder for the binary
 

@@ -32,7 +32,7 @@ func newInside(tb testing.TB, cfg session.Config) *inside {
 	tb.Helper()
 	codec.Warm()
 	log := slog.New(slog.NewTextHandler(io.Discard, nil))
-	cfg.Agent, cfg.Access, cfg.Log = &agent.Echo{}, session.Access{Tokens: []session.Token{{Secret: token}}}, log
+	cfg.Agent, cfg.Access, cfg.Log = &agent.Echo{}, session.Access{Tokens: []session.Token{{Secret: token}, {Secret: deliverToken, Deliver: true}}}, log
 	hub, err := session.New(cfg)
 	require.NoError(tb, err)
 	g := &inside{hub: hub}

@@ -20,6 +20,7 @@ type order struct {
 	Size   int           // bytes of each frame, or of an upload; 0: as it comes
 	Narrow bool
 	Kind   string // of misbehaviour, or of turn: empty for text, voice, upload
+	To     string // the fleet whose devices get a delivery each
 }
 
 // result answers an order.
@@ -31,6 +32,8 @@ type result struct {
 	Bad           int // error frames, and turns that ended without a reply
 	Online        int // devices that the gateway has not left
 	Writes        int // data segments that the order brought to the devices, without those of idle avatars
+	Segments      int // that came to the devices since they connected, all of them
+	Messages      int // frames of text that came since the fleet began
 	Closed        map[int]int
 	Took          time.Duration
 	P50, P99, Max time.Duration // from when a turn was due until its last frame was read
@@ -49,6 +52,10 @@ func (c *crowd) obey(o order) result {
 		err = c.paced(o)
 	case "misbehave":
 		err = c.misbehave(o)
+	case "deliver":
+		err = c.deliver(o)
+	case "hear":
+		err = c.until(func() bool { return c.messages >= o.N })
 	case "drop":
 		c.drop()
 	case "look":
@@ -59,7 +66,8 @@ func (c *crowd) obey(o order) result {
 		c.res.Err = err.Error()
 	}
 	c.res.Took, c.res.Online = time.Since(began), c.open
-	c.res.Writes = c.segments() - segments - c.idles
+	c.res.Segments, c.res.Messages = c.segments(), c.messages
+	c.res.Writes = c.res.Segments - segments - c.idles
 	if n := len(c.latency); n > 0 {
 		slices.Sort(c.latency)
 		at := func(p float64) time.Duration { return c.latency[int(p*float64(n-1))] }
@@ -82,6 +90,9 @@ func (c *crowd) segments() (n int) {
 	return n
 }
 
+// deviceID has the 36 characters of a UUID.
+func deviceID(fleet string, i int) string { return fmt.Sprintf("%8.8s-0000-4000-8000-%012d", fleet, i) }
+
 // connect adds o.N devices, each with its hello and, usually, one turn done.
 func (c *crowd) connect(o order) error {
 	atOnce, turns := cmp.Or(o.AtOnce, 128), 1
@@ -90,7 +101,7 @@ func (c *crowd) connect(o order) error {
 	}
 	first := len(c.devices)
 	for i := range o.N {
-		d := &device{id: fmt.Sprintf("%8.8s-0000-4000-8000-%012d", c.name, first+i), left: turns}
+		d := &device{id: deviceID(c.name, first+i), left: turns}
 		if err := d.open(c.to, o.Narrow); err != nil {
 			return err
 		}
@@ -106,6 +117,18 @@ func (c *crowd) connect(o order) error {
 		}
 	}
 	return c.until(func() bool { return c.underWay == 0 })
+}
+
+// deliver lets the first device deliver to o.N others, one frame after the other, and waits until it has heard of all.
+func (c *crowd) deliver(o order) error {
+	d, frames := c.devices[0], []byte(nil)
+	d.said++
+	for i := range o.N {
+		frames = append(frames, clientFrame(opText, fmt.Appendf(nil, `{"t":"deliver","id":"delivery-%d","target":%q,"text":%q}`, d.said, deviceID(o.To, i), said))...)
+	}
+	c.outcomes = 0
+	c.send(d, frames)
+	return c.until(func() bool { return c.outcomes+c.res.Bad >= o.N || c.open == 0 })
 }
 
 // drop ends all connections with a reset, as a network that breaks down. The next to connect have the same ids.
@@ -160,6 +183,11 @@ func (c *crowd) misbehave(o order) error {
 		switch o.Kind {
 		case "half": // stops in the middle of a frame
 			c.send(d, append(frameHead(opText, 4096), make([]byte, 1024)...))
+		case "hoard": // stops in the middle of a large one
+			c.send(d, append(frameHead(opText, o.Size), make([]byte, o.Size/2)...))
+			if err := c.interest(unix.EPOLL_CTL_MOD, d.fd, unix.EPOLLIN|unix.EPOLLOUT); err != nil {
+				return err
+			}
 		case "drip": // sends a byte a second
 			c.send(d, frameHead(opText, 64<<10))
 		case "deaf": // asks for much and reads nothing
@@ -173,6 +201,8 @@ func (c *crowd) misbehave(o order) error {
 	switch o.Kind {
 	case "deaf":
 		c.every(o.For/time.Duration(len(c.devices)), len(c.devices), func(d *device, _ time.Time) { c.send(d, d.text("/long 200000", 0)) })
+	case "hoard":
+		return c.until(func() bool { return !slices.ContainsFunc(c.devices, func(d *device) bool { return len(d.out) > 0 }) })
 	case "drip":
 		c.every(time.Second/time.Duration(len(c.devices)), 1<<30, func(d *device, _ time.Time) { c.send(d, []byte{'x'}) })
 	}

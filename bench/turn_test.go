@@ -24,8 +24,8 @@ const (
 	maxTurnWrites  = 2
 	maxTurnAllocs  = 2 // 1 is usual: the turn itself
 	maxTurnBytes   = 256
-	maxLargeAllocs = 8 // of a turn whose frame has 64 KiB
-	maxLargeBytes  = 160 << 10
+	maxLargeAllocs = 4 // of a turn whose frame has 64 KiB; 2 is usual
+	maxLargeBytes  = 32 << 10
 	maxLargeBehind = 100 // bytes of heap for each device, after it
 )
 

@@ -2,7 +2,7 @@ package engine
 
 import (
 	"encoding/binary"
-	"sync/atomic"
+	"sync"
 
 	"github.com/gobwas/ws"
 	"github.com/valyala/bytebufferpool"
@@ -13,62 +13,31 @@ import (
 // panics when it is then used.
 type Buffer = bytebufferpool.ByteBuffer
 
-// maxPooled is the largest capacity that goes back to a pool: a pool keeps what it is given, and a burst of large
-// messages must not stay in memory.
+// maxPooled is the largest capacity of a Buffer for outgoing frames that is kept: a burst of larger ones must not stay in memory. Over
+// it messages on their way in are counted in large.
 const maxPooled = 64 << 10
 
 // Messages and replies differ in size, and a pool calibrates itself by what it sees: one pool for each.
 var messages, replies bytebufferpool.Pool
 
+// pieces are replies of maxPooled, which replies would not keep where most are small. The collector empties it.
+var pieces = sync.Pool{New: func() any { return &Buffer{B: make([]byte, 0, maxPooled)} }}
+
 // GetBuffer returns an empty Buffer for outgoing frames. The caller owns it.
 func GetBuffer() *Buffer { return taken(replies.Get()) }
 
+// GetPiece is GetBuffer for who has nearly 64 KiB to say.
+func GetPiece() *Buffer { return taken(pieces.Get().(*Buffer)) }
+
 // PutBuffer ends the life of b. The caller must own it and not touch it again.
-func PutBuffer(b *Buffer) { put(&replies, b) }
-
-func getMessage() *Buffer { return taken(messages.Get()) }
-
-// PutMessage ends the life of a Buffer that came through Peer.Message or Handler.Hello.
-func PutMessage(b *Buffer) {
-	if n := cap(b.B); n > maxPooled {
-		large.Add(-int64(n))
-		largeReleased.Add(int64(n))
-	}
-	put(&messages, b)
-}
-
-// large is the capacity of all messages, in part or whole, that no pool keeps: Config.MaxInbound bounds it; and what was let go of it since the start.
-var large, largeReleased atomic.Int64
-
-// grow makes room for n bytes more in a message of which so many more are announced: at least twice what is there, so that copying
-// stays cheap, but never ahead of what was received, whatever was announced. It answers false when that is more than all
-// messages together may have.
-func grow(b *Buffer, n int, announced int64, limit int64) bool {
-	old := cap(b.B)
-	size, whole := max(2*old, len(b.B)+n, 512), len(b.B)+n+int(announced)
-	if 2*size >= whole {
-		size = whole // the last step at once: the largest copy is spared
-	}
-	if size > maxPooled {
-		more := int64(size)
-		if old > maxPooled {
-			more -= int64(old)
-		}
-		if large.Add(more) > limit {
-			large.Add(-more)
-			return false
-		}
-	}
-	b.B = append(make([]byte, 0, size), b.B...)
-	return true
-}
-
-func put(pool *bytebufferpool.Pool, b *Buffer) {
+func PutBuffer(b *Buffer) {
 	given(b)
-	if cap(b.B) <= maxPooled {
-		pool.Put(b)
-	} else {
-		b.B = nil
+	switch n := cap(b.B); {
+	case n < maxPooled:
+		replies.Put(b)
+	case n == maxPooled:
+		b.Reset()
+		pieces.Put(b)
 	}
 }
 

@@ -44,8 +44,8 @@ func TestGrowsWithWhatComes(t *testing.T) {
 	t.Parallel()
 	s, _ := bare(t, Config{}, newDesk())
 	for _, piece := range []int{100, 10_000, 64 << 10} {
-		holdsWhatCame(t, s, announce(fin|dataOp, 8, 16<<20, strings.Repeat("x", 300_000)), piece)
-		holdsWhatCame(t, s, append(wire(more|dataOp, strings.Repeat("x", 200_000)), announce(more|contOp, 8, 15<<20, strings.Repeat("x", 100_000))...), piece)
+		holdsWhatCame(t, s, announce(fin|dataOp, 8, 16<<20, strings.Repeat("x", 300_000)), piece, ahead)
+		holdsWhatCame(t, s, append(wire(more|dataOp, strings.Repeat("x", 200_000)), announce(more|contOp, 8, 15<<20, strings.Repeat("x", 100_000))...), piece, ahead)
 	}
 }
 

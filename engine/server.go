@@ -204,7 +204,7 @@ func (s *Server) Stop(ctx context.Context) error {
 // Stats may be called at any time.
 func (s *Server) Stats() Stats {
 	return Stats{Connections: s.open.Load(), Accepted: s.accepted.Load(), Refused: s.refused.Load(), Upgraded: s.upgraded.Load(), Panics: s.panics.Load(),
-		Released: s.released.Load() + largeReleased.Load()}
+		Released: s.released.Load() + messagesReleased.Load()}
 }
 
 // OnOpen is gnet's: a connection was accepted and belongs to a loop.

@@ -117,7 +117,7 @@ func (s *Session) sendPiece(o *outgoing, t *turn, now time.Time) (done bool, err
 	if first {
 		s.flush() // whole frames that were said before
 	}
-	b := engine.GetBuffer()
+	b := newPiece(n)
 	start := engine.BeginFrame(b)
 	if first {
 		b.B = codec.AppendMediaHead(b.B, &o.head)
@@ -137,6 +137,14 @@ func (s *Session) sendPiece(o *outgoing, t *turn, now time.Time) (done bool, err
 	o.head.Part++
 	o.head.Final = o.head.Part == o.head.Parts-1
 	return o.head.Part == o.head.Parts, err
+}
+
+// newPiece is a buffer for n bytes of a file: little of it would lie in much memory while the device does not take it.
+func newPiece(n int) *engine.Buffer {
+	if n < fragment {
+		return engine.GetBuffer()
+	}
+	return engine.GetPiece()
 }
 
 func (s *Session) sendFileLink(m *codec.MediaHead, t *turn, now time.Time) {

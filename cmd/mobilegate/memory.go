@@ -27,7 +27,8 @@ func limitMemory(server *engine.Server, hub *session.Hub) {
 // keepSmall gives memory back to the system after a burst. Go's own collector runs again only when the heap has doubled,
 // or after two minutes, so after ten thousand connections or a wave of large messages an idle gateway would keep twice
 // what it needs. Once the gateway is quiet, and enough was allocated or let go since the last time, the heap is collected
-// and what is free of it returned. A gateway that is busy is left alone: there the collector runs often enough.
+// and what is free of it returned. A gateway that is busy is left alone, also when its pools spare it to allocate: there the
+// collector runs often enough.
 //
 // released tells how many bytes were let go since the start: memory that was in use when it was last looked at, and for
 // which nothing is allocated when it falls free.
@@ -35,7 +36,7 @@ func keepSmall(ctx context.Context, released func() int64) {
 	const (
 		look  = 5 * time.Second
 		worth = 1 << 20 // bytes allocated or let go since the last time, at least, and an eighth of what is in use
-		quiet = 1 << 20 // bytes allocated within look, at most, and a hundredth of what is in use
+		quiet = 1 << 20 // bytes allocated or let go within look, at most, and a hundredth of what is in use
 		times = 2       // in a row: a pool keeps what it is given for one collection more
 	)
 	samples := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}, {Name: "/memory/classes/heap/objects:bytes"}}
@@ -54,13 +55,14 @@ func keepSmall(ctx context.Context, released func() int64) {
 		}
 		allocated, used := read()
 		churn := allocated + uint64(released())
-		if allocated-last <= max(quiet, used/100) && churn-done >= max(worth, used/8) {
+		if churn-last <= max(quiet, used/100) && churn-done >= max(worth, used/8) {
 			for range times {
 				debug.FreeOSMemory()
 			}
 			allocated, _ = read()
-			done = allocated + uint64(released())
+			churn = allocated + uint64(released())
+			done = churn
 		}
-		last = allocated
+		last = churn
 	}
 }
