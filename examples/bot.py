@@ -41,6 +41,10 @@ async def main(url: str, token: str) -> None:
             Path(name).write_bytes(m.data)
             print(f"saved {name}, {len(m.data)} bytes", flush=True)
 
+    def state(now: str, detail: str) -> None:
+        if now in ("reconnecting", "failed"):
+            answered.set()  # the answer may be lost with the connection
+
     def failed(e: ProtocolError) -> None:
         print(f"{e.code}: {e.message}", file=sys.stderr)
         if e.id and e.code != "internal_error":  # a question that was refused; one that failed ends as others do
@@ -48,6 +52,7 @@ async def main(url: str, token: str) -> None:
 
     client.set_handlers(
         Handlers(
+            on_state=state,
             on_message=message,
             on_message_edit=message,
             on_prompt=card,
@@ -59,8 +64,11 @@ async def main(url: str, token: str) -> None:
     async with client:
         while line := await asyncio.to_thread(sys.stdin.readline):
             answered.clear()
+            await client.connect()  # waits where the connection broke
             await client.send_text(line.strip())
             await answered.wait()
+            if client.state == "failed":
+                await client.wait_closed()  # raises why
 
 
 if __name__ == "__main__":

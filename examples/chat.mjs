@@ -1,5 +1,6 @@
 // A chat in the terminal, on Node 22 or newer. In a folder of your own, with this file in it:
 //
+//   npm ci --prefix CLONE/sdk/typescript     (once: builds the client)
 //   npm install CLONE/sdk/typescript
 //   MOBILE_TOKEN=... node chat.mjs ws://127.0.0.1:8787/ws
 //
@@ -16,7 +17,7 @@ if (!url || !token) {
 }
 
 let card; // the open one
-let shown = ''; // of the reply that is being streamed
+let reply = { id: '', shown: '' }; // what the terminal has of the one that is being streamed
 
 const client = new HermesClient({
   url,
@@ -46,18 +47,31 @@ const client = new HermesClient({
       if (error.fatal) process.exit(1); // refused: the client does not try again
     },
     onState: (state, detail) => {
-      if (state === 'reconnecting') console.error(`connecting again, ${detail}`);
+      if (state !== 'reconnecting') return;
+      endReply(); // what is being streamed comes again from its beginning, or not at all
+      console.error(`connecting again, ${detail}`);
     },
   },
 });
 
 function print(message, further) {
-  const text = further ? message.text : message.text.slice(shown.length);
+  if (message.id !== reply.id) endReply(); // another one comes in between
+  const text = further ? message.text : message.text.slice(reply.shown.length);
   process.stdout.write(text.replace(/[^\P{Cc}\n\t]/gu, '')); // no control characters: they could steer the terminal
-  shown += text;
-  if (message.final) {
-    process.stdout.write('\n');
-    shown = '';
+  reply = { id: message.id, shown: reply.shown + text };
+  if (message.final) endReply();
+}
+
+function endReply() {
+  if (reply.shown) console.log();
+  reply = { id: '', shown: '' };
+}
+
+function sendPhoto(path) {
+  try {
+    client.sendImage({ path });
+  } catch (error) {
+    console.error(error.message); // no such file, or an empty one
   }
 }
 
@@ -65,7 +79,7 @@ client.connect();
 for await (const line of createInterface({ input: process.stdin })) {
   if (card?.options.some((option) => option.id === line)) client.answerPrompt(card.id, line);
   else if (card && line) client.answerPrompt(card.id, undefined, line);
-  else if (line.startsWith('/photo ')) client.sendImage({ path: line.slice(7) });
+  else if (line.startsWith('/photo ')) sendPhoto(line.slice(7));
   else if (line) client.sendText(line);
 }
 client.disconnect();

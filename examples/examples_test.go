@@ -15,11 +15,13 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	hermes "mobilegate/sdk/go"
 
+	"github.com/coder/websocket"
 	"github.com/stretchr/testify/require"
 )
 
@@ -124,16 +126,22 @@ func (p *program) ends() {
 	require.NoError(p.t, p.cmd.Wait())
 }
 
-func TestBot(t *testing.T) {
-	t.Parallel()
+// bot starts bot.py in a folder.
+func bot(t *testing.T, here, url string) *program {
+	t.Helper()
 	python := "/usr/bin/python3"
 	if exec.Command(python, "-c", "import websockets").Run() != nil {
 		t.Skip("the Python module websockets is not installed: apt-get install python3-websockets")
 	}
 	script, err := filepath.Abs("bot.py")
 	require.NoError(t, err)
+	return start(t, here, python, script, url)
+}
+
+func TestBot(t *testing.T) {
+	t.Parallel()
 	here := t.TempDir()
-	p := start(t, here, python, script, gateway(t))
+	p := bot(t, here, gateway(t))
 	p.say("hello")
 	require.Equal(t, "hello", p.hear())
 	p.say("/stream one two three")
@@ -144,12 +152,30 @@ func TestBot(t *testing.T) {
 	require.Contains(t, p.hear(), "once")
 	p.say("/send image 5000")
 	var name string
-	_, err = fmt.Sscanf(p.hear(), "saved %s 5000 bytes", &name)
+	_, err := fmt.Sscanf(p.hear(), "saved %s 5000 bytes", &name)
 	require.NoError(t, err)
 	require.FileExists(t, filepath.Join(here, strings.TrimSuffix(name, ",")))
 	p.say("/fail")
 	p.say("and on")
 	require.Equal(t, "and on", p.hear())
+	p.ends()
+}
+
+// TestBotGoesOn: an answer that was lost with its connection is not waited for, and the next question waits for a connection.
+func TestBotGoesOn(t *testing.T) {
+	t.Parallel()
+	p := bot(t, t.TempDir(), standIn(t, func(n int32, say func(string), hear func()) {
+		hear()
+		if n == 1 {
+			return
+		}
+		say(`{"t":"message","id":"a","text":"the second one","final":true}`)
+		say(`{"t":"typing","stop":true}`)
+		hear()
+	}))
+	p.say("one")
+	p.say("two")
+	require.Equal(t, "the second one", p.hear())
 	p.ends()
 }
 
@@ -215,10 +241,11 @@ func node(t *testing.T) string {
 	return ""
 }
 
-func TestNodeChat(t *testing.T) {
-	t.Parallel()
+// nodeChat starts chat.mjs in a folder of its own, here.
+func nodeChat(t *testing.T, url string) (p *program, here string) {
+	t.Helper()
 	node := node(t)
-	here := t.TempDir()
+	here = t.TempDir()
 	script, err := os.ReadFile("chat.mjs")
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(filepath.Join(here, "chat.mjs"), script, 0o600))
@@ -226,9 +253,13 @@ func TestNodeChat(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, os.Mkdir(filepath.Join(here, "node_modules"), 0o700))
 	require.NoError(t, os.Symlink(pkg, filepath.Join(here, "node_modules", "hermes-mobile-client")))
-	require.NoError(t, os.WriteFile(filepath.Join(here, "a.png"), []byte("picture"), 0o600))
+	return start(t, here, node, "chat.mjs", url), here
+}
 
-	p := start(t, here, node, "chat.mjs", gateway(t))
+func TestNodeChat(t *testing.T) {
+	t.Parallel()
+	p, here := nodeChat(t, gateway(t))
+	require.NoError(t, os.WriteFile(filepath.Join(here, "a.png"), []byte("picture"), 0o600))
 	p.say("hello")
 	require.Equal(t, "connected as node-chat", p.hear())
 	require.Equal(t, "hello", p.hear())
@@ -240,13 +271,51 @@ func TestNodeChat(t *testing.T) {
 	p.say("once")
 	require.Equal(t, "(card: once)", p.hear())
 	require.Contains(t, p.hear(), "once")
+	p.say("/photo none.png")
 	p.say("/photo a.png")
 	var name string
-	_, err = fmt.Sscanf(p.hear(), "file: %s image/png, 7 bytes", &name)
+	_, err := fmt.Sscanf(p.hear(), "file: %s image/png, 7 bytes", &name)
 	require.NoError(t, err)
 	content, err := os.ReadFile(filepath.Join(here, strings.TrimSuffix(name, ",")))
 	require.NoError(t, err)
 	require.Equal(t, "picture", string(content))
+	p.ends()
+}
+
+// standIn is a gateway whose side of connection n, from ready on, is played by play; the connection breaks where that returns.
+func standIn(t *testing.T, play func(n int32, say func(frame string), hear func())) (url string) {
+	t.Helper()
+	var n atomic.Int32
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		ws, err := websocket.Accept(w, r, nil)
+		if err != nil {
+			return
+		}
+		say := func(frame string) { ws.Write(r.Context(), websocket.MessageText, []byte(frame)) }
+		hear := func() { ws.Read(r.Context()) }
+		hear()
+		say(`{"t":"ready","v":1,"device":{"id":"x"}}`)
+		play(n.Add(1), say, hear)
+		ws.Close(websocket.StatusGoingAway, "going away")
+	}))
+	t.Cleanup(server.Close)
+	return "ws" + strings.TrimPrefix(server.URL, "http")
+}
+
+// TestNodeChatGoesOn: what there was of a reply that broke off is not taken for the beginning of the next one.
+func TestNodeChatGoesOn(t *testing.T) {
+	t.Parallel()
+	p, _ := nodeChat(t, standIn(t, func(n int32, say func(string), hear func()) {
+		if n == 1 {
+			say(`{"t":"message","id":"a","text":"one two three"}`)
+			return
+		}
+		say(`{"t":"message","id":"b","text":"hi","final":true}`)
+		hear()
+	}))
+	for _, line := range []string{"connected as x", "one two three", "connected as x", "hi"} {
+		require.Equal(t, line, p.hear())
+	}
 	p.ends()
 }
 

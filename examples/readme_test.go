@@ -26,8 +26,28 @@ func blocks(t *testing.T, readme string) (all []block) {
 	return all
 }
 
+// clone makes what a fresh clone would be: all files that git does not ignore, as they are now.
+func clone(t *testing.T) (dir string) {
+	t.Helper()
+	dir = t.TempDir()
+	out, err := exec.Command("git", "-C", "..", "ls-files", "-z", "--cached", "--others", "--exclude-standard").Output()
+	require.NoError(t, err)
+	for _, name := range strings.Split(strings.TrimSuffix(string(out), "\x00"), "\x00") {
+		content, err := os.ReadFile(filepath.Join("..", name))
+		if os.IsNotExist(err) {
+			continue // deleted, and not committed yet
+		}
+		require.NoError(t, err)
+		to := filepath.Join(dir, name)
+		require.NoError(t, os.MkdirAll(filepath.Dir(to), 0o700))
+		require.NoError(t, os.WriteFile(to, content, 0o700))
+	}
+	return dir
+}
+
 // TestQuickStarts follows the quick starts to the letter, but for the port, and for what would install packages.
 func TestQuickStarts(t *testing.T) {
+	here := clone(t)
 	for _, c := range []struct{ readme, language, source string }{
 		{"../sdk/python/README.md", "python", "talk.py"},
 		{"../sdk/go/README.md", "go", "talk/main.go"},
@@ -46,7 +66,7 @@ func TestQuickStarts(t *testing.T) {
 			require.Len(t, steps, 4)
 			shell := func(script string) *exec.Cmd {
 				cmd := exec.Command("sh", "-ec", script)
-				cmd.Dir = ".."
+				cmd.Dir = here
 				cmd.Env = append(os.Environ(), "PATH="+path, "MOBILE_PORT=0", "PYTHONDONTWRITEBYTECODE=1")
 				cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 				return cmd

@@ -1,4 +1,4 @@
-// Command morning brings a device a message and a picture, as a cron job does:
+// Command morning brings a device a message and a picture, as a cron job does; `go build ./examples/morning` makes it:
 //
 //	30 7 * * *  MOBILE_TOKEN=... morning ws://127.0.0.1:8787/ws mobile:tel-1 "Good morning" sunrise.jpg
 //

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -107,6 +108,26 @@ func TestClientLeavesPolitely(t *testing.T) {
 	require.ErrorIs(t, err, ErrOffline)
 }
 
+// TestNothingIsLeft: where Events has returned, the goodbye is over as well.
+func TestNothingIsLeft(t *testing.T) {
+	cfg := gateway(t, func(p *peer) {
+		p.hear()
+		p.say(readyFrame)
+		p.hear()
+	})
+	c := client(t, cfg)
+	for range 50 {
+		for ev := range c.Events(within(t)) {
+			if _, ok := ev.Frame.(*Ready); ok {
+				break
+			}
+		}
+		stacks := make([]byte, 1<<20)
+		stacks = stacks[:runtime.Stack(stacks, true)]
+		require.NotContains(t, string(stacks), "sdk/go.(*Conn)")
+	}
+}
+
 // TestAnswersThatDoNotCome: nobody waits for ever, and an answer reaches who asked, from inside the loop as well.
 func TestAnswersThatDoNotCome(t *testing.T) {
 	cfg := gateway(t, func(p *peer) {
@@ -177,6 +198,12 @@ func TestClientRefusesByItself(t *testing.T) {
 		"at most 8388608 bytes can": {Kind: "image", Reader: endless{}},
 	} {
 		_, err := c.SendMedia(t.Context(), u)
+		require.ErrorContains(t, err, says)
+	}
+	for says, data := range map[string][]byte{"empty": nil, "at most 8388608 bytes": make([]byte, MaxMediaBytes+1)} {
+		_, err := c.SendAudio(t.Context(), Audio{Format: "wav", Data: data})
+		require.ErrorContains(t, err, says)
+		_, err = c.Deliver(t.Context(), Deliver{Text: "x", Media: &Attachment{Kind: "image", Data: data}})
 		require.ErrorContains(t, err, says)
 	}
 	require.ErrorIs(t, c.AnswerPrompt(t.Context(), "", "once", ""), errEmptyAnswer)

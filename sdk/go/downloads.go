@@ -1,41 +1,56 @@
 package hermes
 
-// Downloads joins the chunks of files, which come in order. The zero value is ready to use. It keeps only files that are
-// not complete; start a new one at each Ready, since a file that was cut off does not go on. Not for concurrent use.
+import "slices"
+
+// Downloads joins the chunks of files, in whichever order they come. The zero value is ready to use. It keeps only files
+// that are not complete; start a new one at each Ready, since a file that was cut off does not go on. Not for concurrent use.
 type Downloads struct {
-	open map[string]download
+	open map[string]*download
 }
 
 type download struct {
-	content []byte
-	next    int // part to come
+	parts   [][]byte // nil: yet to come
+	missing int
+	held    int // bytes
 }
 
-// maxDownloads bounds what a gateway that never ends its files can make an application keep: so many of MaxMediaBytes.
-const maxDownloads = 8
+// What a gateway that never ends its files can make an application keep: so many of MaxMediaBytes each.
+const (
+	maxDownloads = 8
+	maxParts     = 2048
+)
 
-// Add takes a frame; done says that it was the last one of a file, and content is that file. A file with a URL has none:
-// fetch it. A file with a gap, of another size than announced or over MaxMediaBytes is dropped, and its last frame is not
-// done.
+// Add takes a frame; done says that it completes a file, and content is that file. A file with a URL has none: fetch it.
+// A file in chunks that is of another size than announced, or over MaxMediaBytes, is dropped and never done.
 func (d *Downloads) Add(m *Media) (content []byte, done bool) {
-	f := d.open[m.ID]
-	delete(d.open, m.ID)
-	if m.Part == 0 {
-		f = download{} // begun, or begun again
+	if m.Parts == 1 || m.Data == nil {
+		return m.Data, true
 	}
-	if m.Part != f.next || len(f.content)+len(m.Data) > min(m.Size, MaxMediaBytes) {
+	if m.Parts < 1 || m.Parts > maxParts || m.Part < 0 || m.Part >= m.Parts {
 		return nil, false
 	}
-	f.content = append(f.content, m.Data...)
-	f.next++
-	switch {
-	case m.Final && (m.URL != "" || len(f.content) == m.Size):
-		return f.content, true
-	case !m.Final && len(d.open) < maxDownloads:
+	f := d.open[m.ID]
+	if f == nil && len(d.open) >= maxDownloads {
+		return nil, false
+	}
+	if f == nil || len(f.parts) != m.Parts { // begun, or begun again as another file
+		f = &download{parts: make([][]byte, m.Parts), missing: m.Parts}
 		if d.open == nil {
-			d.open = map[string]download{}
+			d.open = map[string]*download{}
 		}
 		d.open[m.ID] = f
 	}
-	return nil, false
+	if f.parts[m.Part] == nil {
+		f.missing--
+	}
+	f.held += len(m.Data) - len(f.parts[m.Part])
+	f.parts[m.Part] = m.Data
+	if f.missing > 0 && f.held <= min(m.Size, MaxMediaBytes) {
+		return nil, false
+	}
+	delete(d.open, m.ID)
+	if f.held != m.Size || f.held > MaxMediaBytes {
+		return nil, false
+	}
+	return slices.Concat(f.parts...), true
 }

@@ -153,7 +153,7 @@ type Ready struct {
 	Capabilities Capabilities `json:"capabilities"`
 }
 
-// Capabilities says what the gateway can do. An older one leaves fields out.
+// Capabilities says what the gateway can do. An older one leaves out what stands after Typing.
 type Capabilities struct {
 	Text          bool     `json:"text"`
 	Voice         bool     `json:"voice"`
@@ -261,11 +261,11 @@ func decode(raw []byte) any {
 	var f any
 	switch strings.ToLower(k.T) {
 	case "ready":
-		f = new(Ready)
+		f = &Ready{Capabilities: Capabilities{Text: true, Voice: true, Typing: true}}
 	case "message":
 		f = &Message{Chunk: Chunk{Total: 1}}
 	case "media":
-		f = new(Media)
+		f = &Media{Parts: 1}
 	case "prompt":
 		f = new(Prompt)
 	case "prompt_done":

@@ -198,11 +198,17 @@ func (c *Conn) Events(ctx context.Context) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
 		reading, cancel := context.WithCancel(context.WithoutCancel(ctx))
 		defer cancel()
+		closed := make(chan struct{})
 		stop := context.AfterFunc(ctx, func() {
+			defer close(closed)
 			defer time.AfterFunc(bye, cancel).Stop()
 			c.Close()
 		})
-		defer stop()
+		defer func() {
+			if !stop() {
+				<-closed
+			}
+		}()
 		for {
 			ev, err := c.next(reading)
 			if err != nil && ctx.Err() != nil {

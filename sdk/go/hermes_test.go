@@ -47,7 +47,7 @@ func TestDecode(t *testing.T) {
 			ID: "p", Kind: "clarify", Text: "?", Options: []Option{{"c0", "A", "primary"}}, TimeoutSeconds: 9},
 		`{"t":"media","id":"f","kind":"voice","mime":"audio/ogg","filename":"a.ogg","caption":"c","part":1,"parts":2,"final":true,"size":5,"data":"AQI=","reply_to":"m"}`: &Media{
 			ID: "f", Kind: "voice", Mime: "audio/ogg", Filename: "a.ogg", Caption: "c", Part: 1, Parts: 2, Final: true, Size: 5, Data: []byte{1, 2}, ReplyTo: "m"},
-		`{"t":"media","id":"f","url":"https://h/f","data":null}`:                 &Media{ID: "f", URL: "https://h/f"},
+		`{"t":"media","id":"f","url":"https://h/f","data":null}`:                 &Media{ID: "f", Parts: 1, URL: "https://h/f"},
 		`{"t":"media","id":"f","data":"*"}`:                                      nil,
 		`{"t":"prompt_done","id":"p","expired":true}`:                            &PromptDone{ID: "p", Expired: true},
 		`{"t":"avatar","state":"thinking"}`:                                      &Avatar{"thinking"},

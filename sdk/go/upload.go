@@ -89,15 +89,21 @@ func (u *Upload) read() (content []byte, err error) {
 	if from != nil {
 		content, err = io.ReadAll(io.LimitReader(from, MaxMediaBytes+1))
 	}
-	switch {
-	case err != nil:
+	if err != nil {
 		return nil, err
-	case len(content) == 0:
-		return nil, errors.New("the file is empty")
-	case len(content) > MaxMediaBytes:
-		return nil, fmt.Errorf("the file is too big: at most %d bytes can be sent", MaxMediaBytes)
 	}
-	return content, nil
+	return content, checkFile(content)
+}
+
+// checkFile keeps files from the gateway that it would not take; one over MaxFrameBytes would end the connection for good.
+func checkFile(content []byte) error {
+	switch {
+	case len(content) == 0:
+		return errors.New("the file is empty")
+	case len(content) > MaxMediaBytes:
+		return fmt.Errorf("the file is too big: at most %d bytes can be sent", MaxMediaBytes)
+	}
+	return nil
 }
 
 // chunk is one frame of an Upload.
@@ -126,7 +132,12 @@ var mimeTypes = map[string]string{
 	".webm": "video/webm", ".mkv": "video/x-matroska", ".mp3": "audio/mpeg", ".ogg": "audio/ogg", ".oga": "audio/ogg",
 	".opus": "audio/ogg", ".wav": "audio/wav", ".m4a": "audio/mp4", ".aac": "audio/aac", ".flac": "audio/flac",
 	".pdf": "application/pdf", ".zip": "application/zip", ".json": "application/json", ".txt": "text/plain",
-	".md": "text/markdown", ".csv": "text/csv", ".html": "text/html",
+	".md": "text/markdown", ".csv": "text/csv", ".html": "text/html", ".doc": "application/msword",
+	".docx": "application/vnd.openxmlformats-officedocument.wordprocessingml.document",
+	".xls":  "application/vnd.ms-excel",
+	".xlsx": "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
+	".ppt":  "application/vnd.ms-powerpoint",
+	".pptx": "application/vnd.openxmlformats-officedocument.presentationml.presentation",
 }
 
 func guessMime(filename string) string {

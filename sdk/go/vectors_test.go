@@ -187,6 +187,7 @@ func told(t *testing.T, frame any) map[string]any {
 		return nil
 	case *Ready:
 		e["event"] = "ready"
+		e["device"] = map[string]any{"id": f.Device.ID, "name": f.Device.Name}
 		e["capabilities"] = without(e["capabilities"].(map[string]any), "text", "voice", "typing")
 	case *Message:
 		e["event"], e["index"], e["total"] = "message", float64(f.Chunk.Index), float64(f.Chunk.Total)
@@ -204,9 +205,12 @@ func told(t *testing.T, frame any) map[string]any {
 		e["event"] = "avatar"
 	case *Prompt:
 		e["event"] = "prompt"
-		for i, o := range e["options"].([]any) {
-			e["options"].([]any)[i] = without(o.(map[string]any), "id", "label")
+		options := []any{}
+		for _, o := range f.Options {
+			one := map[string]any{"id": o.ID, "label": o.Label, "style": o.Style}
+			options = append(options, without(one, "id", "label"))
 		}
+		e["options"] = options
 	case *PromptDone:
 		e["event"] = "prompt_done"
 	case *Media:

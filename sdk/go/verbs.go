@@ -21,6 +21,9 @@ func (c *Client) SendText(ctx context.Context, text string) (id string, err erro
 
 // SendAudio sends one voice message; without an ID it gets a new one.
 func (c *Client) SendAudio(ctx context.Context, a Audio) (id string, err error) {
+	if err := checkFile(a.Data); err != nil {
+		return "", err
+	}
 	if a.ID == "" {
 		a.ID = NewID()
 	}
@@ -60,6 +63,14 @@ func (c *Client) Ping(ctx context.Context) (time.Duration, error) {
 func (c *Client) Deliver(ctx context.Context, d Deliver) (device string, err error) {
 	if d.Text == "" && d.Media == nil {
 		return "", errors.New("a delivery needs a text or a file")
+	}
+	if d.Media != nil {
+		if err := checkFile(d.Media.Data); err != nil {
+			return "", err
+		}
+		file := *d.Media // the caller's stays as it is
+		file.Kind = strings.ToLower(file.Kind)
+		d.Media = &file
 	}
 	if d.ID == "" {
 		d.ID = NewID()

@@ -415,6 +415,16 @@ async def _leave_unread(socket: _Socket) -> None:
         pass
 
 
+async def _part(socket: _Socket) -> None:
+    """Says goodbye and sees it through, for a few seconds at most, also where the task is cancelled meanwhile."""
+    parting = asyncio.gather(socket.close(), _leave_unread(socket))
+    try:
+        await asyncio.shield(parting)
+    except asyncio.CancelledError:
+        await asyncio.wait([parting])
+        raise
+
+
 # At level DEBUG the library logs every frame, and the token is in the first.
 _wire = logging.getLogger("hermes_client.wire")
 _wire.setLevel(logging.INFO)
@@ -547,8 +557,12 @@ class HermesClient:
                 setattr(self._handlers, f.name, callback)
 
     async def connect(self) -> Ready:
-        """Connects, and stays connected. Returns when the gateway is ready; raises when it refuses for good."""
-        if self._running is None or self._running.done():
+        """Connects, and stays connected. Returns when the gateway is ready; raises when it refuses for good.
+
+        While the client connects again, a further call waits for that.
+        """
+        begins = self._running is None or self._running.done()
+        if begins:
             events = _Events()
             self._failure = None
             self._welcome: asyncio.Future[Ready] = asyncio.get_running_loop().create_future()
@@ -557,7 +571,8 @@ class HermesClient:
         try:
             return await asyncio.shield(self._welcome)
         except asyncio.CancelledError:
-            await self.disconnect()
+            if begins:
+                await self.disconnect()
             raise
 
     async def disconnect(self) -> None:
@@ -570,11 +585,15 @@ class HermesClient:
             await asyncio.wait([self._telling])
 
     async def wait_closed(self) -> None:
-        """Waits for disconnect; raises when the gateway refuses this device for good."""
+        """Waits for disconnect and the last callback; raises when the gateway refuses this device for good."""
         if self._telling is not None:
+            if self._telling is asyncio.current_task():
+                raise RuntimeError("a callback cannot wait for the end of all callbacks")
             await asyncio.wait([self._telling])
         if self._failure is not None:
             raise HermesError(self._failure)
+        if self._running is not None and self._running.done() and not self._running.cancelled():
+            self._running.result()  # what is a fault of the client is not a goodbye
 
     async def __aenter__(self) -> HermesClient:
         await self.connect()
@@ -641,8 +660,11 @@ class HermesClient:
             raise ValueError("chunk_bytes is a number of bytes")
         socket = self._socket
         content = await _content(source)
-        head = {"t": "media", "id": message_id or make_id(), "kind": kind, "caption": caption or None}
-        head |= _label(source, mime, filename)
+        filename = _name(source, filename)
+        head = {
+            "t": "media", "id": message_id or make_id(), "kind": kind, "mime": mime or _guess_mime(filename),
+            "filename": filename or None, "caption": caption or None,
+        }  # fmt: skip
         parts = range(0, len(content), chunk_bytes)
         for part, start in enumerate(parts):
             data = base64.b64encode(content[start : start + chunk_bytes]).decode()
@@ -689,7 +711,8 @@ class HermesClient:
         frame: dict[str, Any] = {"t": "deliver", "id": message_id or make_id(), "target": target or None, "text": text or None}
         if source is not None:
             data = base64.b64encode(await _content(source)).decode()
-            frame["media"] = {"kind": kind, **_label(source, mime, filename), "data": data}
+            label = {"kind": kind.lower(), "mime": mime or None, "filename": _name(source, filename) or None}
+            frame["media"] = {**label, "data": data}
         device: str = await self._ask("delivered", frame["id"], frame)
         return device
 
@@ -815,11 +838,13 @@ class HermesClient:
             return _Gone(_BROKEN, ProtocolError("transport", _why(e)))
         finally:
             self._socket = None
+            if self._welcome.done():
+                self._welcome = loop.create_future()
             for waiting in self._answers.values():
                 if not waiting.done():
                     waiting.set_exception(HermesError(_OFFLINE))
             if socket is not None:
-                await asyncio.gather(socket.close(), _leave_unread(socket))
+                await _part(socket)
 
     def _gone(self, e: ConnectionClosed, fatal: ProtocolError | None, up: float) -> _Gone:
         code, reason = (e.rcvd.code, e.rcvd.reason) if e.rcvd else (_BROKEN, "")
@@ -870,7 +895,8 @@ class HermesClient:
 def _is_address(url: str) -> bool:
     try:
         address = urllib.parse.urlsplit(url)
-        return address.scheme in ("ws", "wss") and bool(address.hostname) and address.port != 0
+        host = (address.hostname or "").encode("idna")
+        return address.scheme in ("ws", "wss") and bool(host) and address.port != 0
     except ValueError:  # it repeats the address
         return False
 
@@ -888,16 +914,22 @@ _MIME_TYPES = {
     "webm": "video/webm", "mkv": "video/x-matroska", "mp3": "audio/mpeg", "ogg": "audio/ogg", "oga": "audio/ogg",
     "opus": "audio/ogg", "wav": "audio/wav", "m4a": "audio/mp4", "aac": "audio/aac", "flac": "audio/flac",
     "pdf": "application/pdf", "zip": "application/zip", "json": "application/json", "txt": "text/plain",
-    "md": "text/markdown", "csv": "text/csv", "html": "text/html",
+    "md": "text/markdown", "csv": "text/csv", "html": "text/html", "doc": "application/msword",
+    "docx": "application/vnd.openxmlformats-officedocument.wordprocessingml.document",
+    "xls": "application/vnd.ms-excel", "xlsx": "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
+    "ppt": "application/vnd.ms-powerpoint",
+    "pptx": "application/vnd.openxmlformats-officedocument.presentationml.presentation",
 }  # fmt: skip
 
 
-def _label(source: MediaSource, mime: str, filename: str) -> dict[str, str | None]:
-    """What a file is called, and its type by that; a path brings its own name."""
-    if not filename and isinstance(source, (str, os.PathLike)):
-        filename = Path(source).name
-    guess = _MIME_TYPES.get(filename.rpartition(".")[2].lower(), "application/octet-stream")
-    return {"mime": mime or guess, "filename": filename or None}
+def _guess_mime(filename: str) -> str:
+    _, dot, extension = filename.rpartition(".")
+    return dot and _MIME_TYPES.get(extension.lower()) or "application/octet-stream"
+
+
+def _name(source: MediaSource, filename: str) -> str:
+    """What a file is called; a path brings its own name."""
+    return filename or (Path(source).name if isinstance(source, (str, os.PathLike)) else "")
 
 
 async def _content(source: MediaSource) -> bytes:

@@ -17,7 +17,6 @@ import {
   type MediaSource,
   type PongPayload,
   PROTOCOL_VERSION,
-  type ProtocolError,
   type ReadyPayload,
 } from './protocol.js';
 
@@ -85,7 +84,7 @@ export class HermesClient {
         frame: (text) => this.frame(text),
         state: (state, detail) => this.tell({ type: 'state', data: detail ? { state, detail } : { state } }),
         error: (error) => this.tell({ type: 'error', data: error }),
-        failed: (error) => this.failed(error),
+        failed: (error) => this.tell({ type: 'error', data: error }, true),
         lost: () => this.lost(),
       },
     );
@@ -119,8 +118,11 @@ export class HermesClient {
   }
 
   disconnect(): void {
-    this.link.close();
-    this.endReaders();
+    try {
+      this.link.close();
+    } finally {
+      for (const reader of this.readers) reader.end();
+    }
   }
 
   /** Returns the id of the message. */
@@ -169,7 +171,8 @@ export class HermesClient {
     if (!KINDS.includes(name)) throw new Error(`the kind of a file is one of ${KINDS.join(', ')}`);
     if (!Number.isInteger(chunkBytes) || chunkBytes < 1) throw new Error('chunkBytes is a whole number of bytes');
     const bytes = readSource(source);
-    const head = { t: 'media', id: messageId, kind: name, mime: options.mime || mimeOf(source, filename) };
+    const path = typeof source === 'object' && 'path' in source ? source.path : '';
+    const head = { t: 'media', id: messageId, kind: name, mime: options.mime || guessMime(filename || path) };
     const parts = Math.ceil(bytes.length / chunkBytes);
     const frames: Outgoing[] = [];
     for (let part = 0; part < parts; part++) {
@@ -204,7 +207,7 @@ export class HermesClient {
     if (!text && !media) throw new Error('a text or a file is needed for a delivery');
     const attachment = media && {
       kind: media.kind.toLowerCase(),
-      mime: media.mime || mimeOf(media.source, media.filename),
+      mime: media.mime || undefined,
       filename: media.filename || undefined,
       data: bytesToBase64(readSource(media.source)),
     };
@@ -231,14 +234,6 @@ export class HermesClient {
   private lost(): void {
     this.marks.clear();
     this.downloads.clear();
-  }
-
-  private failed(error: ProtocolError): void {
-    try {
-      this.tell({ type: 'error', data: error });
-    } finally {
-      this.endReaders();
-    }
   }
 
   private frame(text: unknown): void {
@@ -275,16 +270,15 @@ export class HermesClient {
     this.tell({ type: 'pong', data: typeof ts === 'number' ? { ts, rtt_ms: Math.max(0, Date.now() - ts) } : pong });
   }
 
-  private tell(event: HermesEvent): void {
-    for (const reader of this.readers) reader.push(event);
+  private tell(event: HermesEvent, last = false): void {
+    for (const reader of this.readers) {
+      reader.push(event);
+      if (last) reader.end();
+    }
     const { handlers } = this;
     if (event.type === 'state') handlers.onState?.(event.data.state, event.data.detail);
     else if (event.type === 'typing' || event.type === 'typingStop') handlers[CALLBACKS[event.type]]?.();
     else (handlers[CALLBACKS[event.type]] as ((data: typeof event.data) => void) | undefined)?.(event.data);
-  }
-
-  private endReaders(): void {
-    for (const reader of this.readers) reader.end();
   }
 }
 
@@ -298,9 +292,4 @@ function hello({ token, device, user = {} }: ClientOptions): string {
     device: { id, name, platform, app_version: appVersion },
     user: { id: user.id, name: user.name },
   });
-}
-
-function mimeOf(source: MediaSource, filename?: string): string {
-  const path = typeof source === 'object' && 'path' in source ? source.path : '';
-  return guessMime(filename || path);
 }

@@ -2,6 +2,7 @@
 
 import type { ClientTexts, ConnectionState, ProtocolError } from './protocol.js';
 
+const OPEN = 1; // WebSocket.OPEN, which a stand-in for WebSocket may lack
 const REFUSED = 1008;
 const REPLACED = 4001;
 const BROKEN = 1006;
@@ -94,7 +95,7 @@ export class Link {
   }
 
   private isOpen(): boolean {
-    return this.socket?.readyState === WebSocket.OPEN;
+    return this.socket?.readyState === OPEN;
   }
 
   private transmit(frames: Outgoing[]): void {

@@ -7,8 +7,10 @@ import type { MediaPayload, MediaProgress, MediaSource } from './protocol.js';
 export function readSource(source: MediaSource): Uint8Array {
   let bytes: Uint8Array;
   if (typeof source === 'string') bytes = base64ToBytes(source);
-  else if (source instanceof Uint8Array) bytes = source;
-  else bytes = readFile(source.path);
+  else if (ArrayBuffer.isView(source)) {
+    // Not instanceof: the bytes may be of another realm, an iframe or a test runner.
+    bytes = new Uint8Array(source.buffer, source.byteOffset, source.byteLength);
+  } else bytes = readFile(source.path);
   if (bytes.length === 0) throw new Error('the file is empty');
   return bytes;
 }

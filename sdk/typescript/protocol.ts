@@ -170,6 +170,7 @@ export interface Delivery {
   /** `mobile:<device id>` or the id; without it the gateway's home device. */
   target?: string;
   text?: string;
+  /** `kind` is one that the agent may send. Without `mime` the gateway looks at the file name and the content. */
   media?: { kind: string; source: MediaSource; mime?: string; filename?: string };
   /** Sending again with the same id is safe. */
   messageId?: string;

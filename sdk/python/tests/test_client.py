@@ -1,6 +1,9 @@
 """The client against a gateway that is played by hand: how connections end, and what is kept in memory."""
 
 import asyncio
+import base64
+import hashlib
+import re
 import tempfile
 from http import HTTPStatus
 from pathlib import Path
@@ -77,6 +80,33 @@ class Ends(Test):
             error = await phone.next("error")
             self.assertEqual(("transport", "the gateway did not answer in time", False), (error.code, error.message, error.fatal))
 
+    async def test_disconnect_while_a_connection_ends(self) -> None:
+        async def deaf(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            key = re.search(rb"Sec-WebSocket-Key: (\S+)", await reader.readuntil(b"\r\n\r\n")).group(1)
+            accept = base64.b64encode(hashlib.sha1(key + b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11").digest())
+            head = b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: "
+            writer.write(head + accept + b"\r\n\r\n")
+            while await reader.read(4096):
+                pass
+            writer.close()
+
+        ending = asyncio.Event()
+        leave = hermes_client._leave_unread
+
+        async def leaving(socket: hermes_client._Socket) -> None:
+            ending.set()
+            await leave(socket)
+
+        async with await asyncio.start_server(deaf, "127.0.0.1", 0) as server:
+            phone = Phone(f"ws://127.0.0.1:{server.sockets[0].getsockname()[1]}/ws", open_timeout=0.05)
+            with patch("hermes_client._leave_unread", leaving):
+                connecting = asyncio.create_task(phone.connect())
+                await asyncio.wait_for(ending.wait(), LATE)
+                await phone.disconnect()
+            self.assertEqual(set(), {t for t in asyncio.all_tasks() if "WebSocketCommonProtocol" in repr(t)})
+            with self.assertRaises(HermesError):
+                await connecting
+
     async def test_no_gateway(self) -> None:
         server = await asyncio.start_server(lambda r, w: w.close(), "127.0.0.1", 0)
         port = server.sockets[0].getsockname()[1]
@@ -91,6 +121,38 @@ class Ends(Test):
         connecting.cancel()
         await asyncio.wait([connecting])
         self.assertEqual("idle", phone.state)
+
+    async def test_a_fault_of_the_client_is_told(self) -> None:
+        phone = Phone("ws://127.0.0.1:1/ws")
+        with patch("hermes_client._connect", side_effect=RuntimeError("a fault")):
+            with self.assertRaises(HermesError):
+                await phone.connect()
+            with self.assertRaisesRegex(RuntimeError, "a fault"):
+                await phone.wait_closed()
+        self.assertEqual("idle", phone.state)
+
+    async def test_connect_waits_for_the_next_connection(self) -> None:
+        again = asyncio.Event()
+
+        async def play(peer: Peer) -> None:
+            if peer.number > 1:
+                await again.wait()
+            await peer.welcome()
+            if peer.number > 1:
+                await peer.socket.wait_closed()
+
+        async with stand_in(play) as url, Phone(url) as phone:
+            self.assertEqual("mobile:tel-1", (await phone.connect()).session)
+            while (await phone.next("state"))[0] != "reconnecting":
+                pass
+            impatient, patient = (asyncio.create_task(phone.connect()) for _ in range(2))
+            await asyncio.sleep(0)
+            impatient.cancel()
+            await asyncio.wait([impatient])
+            self.assertFalse(patient.done())
+            again.set()
+            self.assertEqual("mobile:tel-1", (await asyncio.wait_for(patient, LATE)).session)
+            self.assertTrue(phone.ready)
 
     async def test_hello_goes_nowhere_else(self) -> None:
         async def elsewhere(peer: Peer) -> None:
@@ -160,6 +222,8 @@ class Callbacks(Test):
 
             async def leaves() -> None:
                 story.append("stop")
+                with self.assertRaises(RuntimeError):
+                    await client.wait_closed()
                 await client.disconnect()
                 story.append("left")
 
@@ -225,7 +289,7 @@ class Verbs(Test):
                     await verb
             with self.assertRaises(FileNotFoundError):
                 await phone.send_image(f"{folder}/none")
-        for url, token in ("http://h/ws", TOKEN), ("h:1/ws", TOKEN), (f"ws://[h/ws?{TOKEN}", TOKEN), (f"ws://h:{TOKEN}/ws", TOKEN), ("ws:///ws", TOKEN), ("ws://h/ws", ""):
+        for url, token in ("http://h/ws", TOKEN), ("h:1/ws", TOKEN), (f"ws://[h/ws?{TOKEN}", TOKEN), (f"ws://h:{TOKEN}/ws", TOKEN), ("ws:///ws", TOKEN), (f"ws://..{TOKEN}/ws", TOKEN), ("ws://h/ws", ""):
             with self.assertRaises(ValueError) as caught:
                 HermesClient(url, token, Device())
             self.assertNotIn(TOKEN, str(caught.exception))

@@ -95,6 +95,36 @@ test('events: what a callback throws does not keep them from a reader', async ()
   assert.equal((await all(events)).length, 2);
 });
 
+test('events: they end with disconnect, also where a callback throws or there was no connection', async () => {
+  const { client } = readyClient({ handlers: {} });
+  const events = client.events();
+  client.setHandlers({
+    onState: () => {
+      throw new Error('from a callback');
+    },
+  });
+  assert.throws(() => client.disconnect(), /from a callback/);
+  assert.equal((await all(events)).length, 1);
+  const none = client.events();
+  client.disconnect();
+  assert.deepEqual(await all(none), []);
+});
+
+test('events: a reader that a callback opens when it takes the device back outlives the refusal', async () => {
+  const { client } = readyClient();
+  let events = client.events();
+  client.setHandlers({
+    onError: () => {
+      client.connect();
+      events = client.events();
+    },
+  });
+  FakeSocket.last.end(4001);
+  FakeSocket.last.open();
+  FakeSocket.last.receive(frame);
+  assert.deepEqual(await events.next(), { done: false, value: message });
+});
+
 test('events: bounds: a reader may be 4096 events behind, or 64 Mi characters of files', async () => {
   const { client } = readyClient();
   const few = client.events();

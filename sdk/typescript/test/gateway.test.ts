@@ -316,6 +316,8 @@ test('nothing but the language, WebSocket and timers is needed, as in React Nati
   client.sendImage('AAEC', { filename: 'фото.png' });
   const media = await told.next('media');
   assert.deepEqual([media.filename, media.data], ['фото.png', 'AAEC']);
+  client.sendImage(Uint8Array.of(9, 0, 1, 2).subarray(1)); // of this realm, which is not the client's
+  assert.equal((await told.next('media')).data, 'AAEC');
   assert.throws(() => client.sendImage({ path: file }), /Node only/);
 });
 

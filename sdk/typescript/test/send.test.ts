@@ -174,14 +174,15 @@ test('a source may be base64, bytes, a part of a buffer, or a path', (t) => {
   client.sendImage('AA EC\n');
   client.sendImage(Uint8Array.of(0, 1, 2));
   client.sendImage(Uint8Array.of(9, 9, 0, 1, 2, 9).subarray(2, 5));
+  client.sendImage(new DataView(Uint8Array.of(9, 0, 1, 2).buffer, 1) as unknown as Uint8Array);
   client.sendImage({ path });
   const frames = FakeSocket.last.frames();
   assert.deepEqual(
     frames.map((frame) => frame.data),
-    ['AAEC', 'AAEC', 'AAEC', 'AAEC'],
+    ['AAEC', 'AAEC', 'AAEC', 'AAEC', 'AAEC'],
   );
-  assert.equal(frames[3]?.mime, 'image/png');
-  assert.equal('filename' in frames[3]!, false);
+  assert.equal(frames[4]?.mime, 'image/png');
+  assert.equal('filename' in frames[4]!, false);
   assert.throws(() => client.sendImage({ path: join(dir, 'missing') }), /ENOENT/);
 });
 

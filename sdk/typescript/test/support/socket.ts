@@ -5,7 +5,6 @@ type Listener = ((event: never) => void) | null;
 
 /** A WebSocket in the hands of the test. */
 export class FakeSocket {
-  static readonly OPEN = 1;
   static all: FakeSocket[] = [];
 
   static get last(): FakeSocket {
