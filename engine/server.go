@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/panjf2000/gnet/v2"
@@ -81,7 +82,13 @@ func (s *Server) Start() error {
 	case s.cfg.MaxConnections > fit:
 		return fmt.Errorf("%d connections are too many for the limit on open files, which has room for %d; raise it (ulimit -n, LimitNOFILE=)", s.cfg.MaxConnections, fit)
 	}
-	if err := s.resolve(); err != nil {
+	held, err := s.resolve()
+	defer func() {
+		for _, probe := range held {
+			probe.Close()
+		}
+	}()
+	if err != nil {
 		return err
 	}
 	if s.drainer, err = newDrainer(); err != nil {
@@ -118,13 +125,17 @@ func (s *Server) Start() error {
 }
 
 // resolve finds the addresses to listen on: one listener for each family, since a dual-stack socket costs each connection
-// more memory. It also tells whether they are free: with SO_REUSEPORT a second gateway would get half of the devices.
-func (s *Server) resolve() error {
+// more memory. It also tells whether they are free: with SO_REUSEPORT a second gateway would get half of the devices. A port
+// that the system chose is held until the listeners have it, or somebody else could be given it in between.
+func (s *Server) resolve() (held []net.Listener, err error) {
+	var free net.ListenConfig
+	if s.cfg.Port == 0 {
+		free.Control = reusePort
+	}
 	ips := []net.IP{net.IPv4zero, net.IPv6unspecified}
 	if s.cfg.Host != "" {
-		var err error
 		if ips, err = net.LookupIP(s.cfg.Host); err != nil {
-			return errors.New("the host to listen on has no address")
+			return nil, errors.New("the host to listen on has no address")
 		}
 	}
 	s.port = s.cfg.Port
@@ -138,20 +149,31 @@ func (s *Server) resolve() error {
 			continue
 		}
 		seen[family] = true
-		probe, err := net.Listen(family, net.JoinHostPort(ip.String(), strconv.Itoa(s.port)))
+		probe, err := free.Listen(context.Background(), family, net.JoinHostPort(ip.String(), strconv.Itoa(s.port)))
 		switch {
 		case errors.Is(err, unix.EADDRINUSE):
-			return fmt.Errorf("port %d is taken by another program", s.port)
+			return held, fmt.Errorf("port %d is taken by another program", s.port)
 		case errors.Is(err, unix.EAFNOSUPPORT) && s.cfg.Host == "":
 			continue // a host without IPv6
 		case err != nil:
-			return errors.Unwrap(err)
+			return held, errors.Unwrap(err)
 		}
 		s.port = probe.Addr().(*net.TCPAddr).Port
-		probe.Close()
+		if s.cfg.Port == 0 {
+			held = append(held, probe)
+		} else {
+			probe.Close()
+		}
 		s.addrs = append(s.addrs, family+"://"+net.JoinHostPort(ip.String(), strconv.Itoa(s.port)))
 	}
-	return nil
+	return held, nil
+}
+
+func reusePort(_, _ string, socket syscall.RawConn) (err error) {
+	if over := socket.Control(func(fd uintptr) { err = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_REUSEPORT, 1) }); over != nil {
+		return over
+	}
+	return err
 }
 
 // OnBoot is gnet's: the listeners are open.
