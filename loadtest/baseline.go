@@ -50,12 +50,11 @@ func RunPairs(ctx context.Context, pairs int, one One) (*Pairs, error) {
 		*side = append(*side, r)
 		if *whole == nil {
 			first := *r
-			first.Figures, first.Generator, first.Measured, first.Server = newFigures(), Generator{}, 0, nil
+			first.Window, first.Phases = Window{Figures: newFigures()}, nil
 			*whole = &first
 		}
-		measured := (*whole).Measured + r.Measured
-		(*whole).add(r)
-		(*whole).Measured = measured
+		(*whole).behind(&r.Window)
+		(*whole).Interrupted = r.Interrupted
 		(*whole).Took = time.Since((*whole).Began)
 		if r.Interrupted || r.Figures.Counts[Online] == 0 {
 			break
@@ -99,8 +98,8 @@ var compared = []comparison{
 
 func spanOf(name string) func(r *Report) (float64, bool) {
 	return func(r *Report) (float64, bool) {
-		value, _, _ := r.figure(name)
-		return value, value > 0
+		f := r.figure(name)
+		return f.value, f.value > 0
 	}
 }
 

@@ -14,37 +14,26 @@ import (
 	"mobilegate/engine"
 )
 
-// Config says what a run does. Zero values mean the default that stands behind each field.
+// Config says who does what, and to whom. Zero values mean the default that stands behind each field.
 type Config struct {
 	URL         string        // required: ws://HOST[:PORT]/PATH
 	Token       string        // required; it goes nowhere but into the hello of each device
-	Scenario    string        // one of Scenarios, which sets defaults for the rest; idle
-	Devices     int           // 1
-	ConnectRate float64       // connections begun a second; 1000
 	SourceAddrs []netip.Addr  // own addresses, used in turn
-	Warmup      time.Duration // like what is measured, but not measured; none
-	Duration    time.Duration // of what is measured; 10 s
-	Rate        float64       // messages a second of all devices together; as the scenario says
-	Mix         Mix           // of kinds of message; texts
-	MinSize     int           // bytes of a text; 32
-	MaxSize     int           // 512, or MinSize
-	MinFile     int           // bytes of a voice message or a file; 4 KiB
-	MaxFile     int           // 64 KiB
-	Part        int           // bytes of one part of a file; 64 KiB
-	Churn       float64       // devices a second that leave and come back, or are taken over; as the scenario says
-	Reconnect   Backoff       // of devices whose connection ended
-	Bad         float64       // share of devices that go astray, where the scenario wants it; 0.1
 	Seed        uint64        // of texts and their sizes
 	Prefix      string        // of the device ids; load-
 	Start       int           // number of the first device
 	Timeout     time.Duration // for a device to be ready, and for an answer; 30 s
+
+	Phase          // what the fleet does, unless there are Phases
+	Phases []Phase // what it does one after the other, as ReadPhases gives it
 
 	Second func(Moment) `json:"-"` // called once a second, on the loop; it must not block
 }
 
 // Moment is how a run is going, once a second.
 type Moment struct {
-	Phase              string // connecting, warming up, measuring, waiting for answers, leaving
+	Phase              string // of a file; else empty
+	State              string // connecting, warming up, measuring, waiting for answers, leaving
 	At                 time.Duration
 	Connected          int     // devices that are ready
 	Sent, Answered     int64   // in this second
@@ -52,6 +41,8 @@ type Moment struct {
 	Faults, Refused    int64   // since the start
 	Lateness           time.Duration
 	TotalSent, Pending int64
+	RSS                int64   // of the server, in bytes; 0: it is not looked at
+	Cores              float64 // processors that it uses
 }
 
 // usageError is what is wrong with a Config: a sentence for the operator.
@@ -59,81 +50,70 @@ type usageError struct{ error }
 
 func usagef(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
 
-// fill sets the defaults and says what cannot be.
-func (c *Config) fill() error {
-	names, _ := Scenarios()
+// fill sets the defaults and says what cannot be, in so many processes.
+func (c *Config) fill(processes int) error {
 	c.defaults()
-	ids := c.Prefix
 	switch {
 	case c.Token == "":
 		return usagef("a token is needed: MOBILE_TOKEN, or --token-file")
-	case !slices.Contains(names, c.Scenario):
-		return usagef("the scenario must be one of %s", strings.Join(names, ", "))
-	case c.Devices < 1 || c.Devices > 1<<24:
-		return usagef("the number of devices must be from 1 to %d", 1<<24)
-	case c.ConnectRate <= 0 || c.Rate < 0 || c.Rate > 1e6 || c.Churn < 0 || c.Churn > 1e6:
-		return usagef("rates must be over 0, and at most a million a second")
-	case c.Duration <= 0 || c.Warmup < 0 || c.Timeout <= 0:
+	case c.Timeout <= 0:
 		return usagef("durations must be over 0")
-	case c.MinSize < minText || c.MaxSize < c.MinSize || c.MaxSize > codec.MaxTextChars:
-		return usagef("sizes must be from %d to %d bytes, as 32..512", minText, codec.MaxTextChars)
-	case c.MinFile < minText || c.MaxFile < c.MinFile || c.MaxFile > codec.MaxMediaBytes:
-		return usagef("files must have from %d to %d bytes, as 4096..65536", minText, codec.MaxMediaBytes)
-	case c.Part < codec.MinMediaChunkBytes || c.Part > codec.MediaChunkBytes:
-		return usagef("a part of a file must have from %d to %d bytes", codec.MinMediaChunkBytes, codec.MediaChunkBytes)
-	case c.Bad < 0 || c.Bad > 1:
-		return usagef("the share of devices that go astray must be from 0 to 1")
 	case c.Start < 0 || c.Start > 1<<30:
 		return usagef("the first device must have a number from 0 to %d", 1<<30)
-	case len(ids) > codec.MaxDeviceChars-10 || strings.ContainsFunc(ids, func(r rune) bool { return r <= ' ' || r > '~' || r == '"' || r == '\\' }):
+	case len(c.Prefix) > codec.MaxDeviceChars-10 || strings.ContainsFunc(c.Prefix, func(r rune) bool { return r <= ' ' || r > '~' || r == '"' || r == '\\' }):
 		return usagef("the prefix must have at most %d plain characters", codec.MaxDeviceChars-10)
+	case len(c.Phases) > maxPhases:
+		return usagef("there may be %d phases", maxPhases)
+	}
+	there := 0
+	for i := range c.Phases {
+		p := &c.Phases[i]
+		if err := p.check(); err != nil {
+			return err
+		}
+		if p.Devices < there {
+			return usagef("devices can only become more from phase to phase")
+		}
+		p.Gathers = p.Gathers || p.Devices > there
+		there = p.Devices
 	}
 	fit, err := engine.MaxConnections(1)
 	if err != nil {
 		return err
 	}
-	if c.Devices > fit {
+	if (c.Devices-1)/processes+1 > fit {
 		return usagef("%d devices are too many for the limit on open files of one process, which has room for %d: divide them by --shards", c.Devices, fit)
 	}
 	return nil
 }
 
 func (c *Config) defaults() {
-	if c.Scenario == "" {
-		c.Scenario = "idle"
-	}
-	if c.Devices == 0 {
-		c.Devices = 1
-	}
-	if c.ConnectRate == 0 {
-		c.ConnectRate = 1000
-	}
-	for _, s := range scenarios {
-		if s.name == c.Scenario {
-			s.preset(c)
-		}
-	}
-	if c.Duration == 0 {
-		c.Duration = 10 * time.Second
-	}
-	c.mix(Mix{Text: 1})
-	c.files(4<<10, 64<<10)
-	c.MaxFile = max(c.MaxFile, c.MinFile)
-	if c.Part == 0 {
-		c.Part = 64 << 10
-	}
-	if c.MinSize == 0 {
-		c.MinSize = 32
-	}
-	if c.MaxSize == 0 {
-		c.MaxSize = max(512, c.MinSize)
-	}
 	if c.Prefix == "" {
 		c.Prefix = "load-"
 	}
 	if c.Timeout == 0 {
 		c.Timeout = 30 * time.Second
 	}
+	if len(c.Phases) == 0 {
+		c.Phase.defaults()
+		if c.Duration == 0 {
+			c.Duration = 10 * time.Second
+		}
+		c.Phases = []Phase{c.Phase}
+	}
+	c.Phases = slices.Clone(c.Phases) // the caller has his own
+	for i := range c.Phases {
+		c.Phases[i].defaults()
+		c.Devices = c.Phases[i].Devices
+	}
+}
+
+// title is what the run is called.
+func (c *Config) title() string {
+	if c.Name != "" {
+		return printable(c.Name)
+	}
+	return c.Scenario
 }
 
 // dial is the configuration of the loop's client: where the URL leads.

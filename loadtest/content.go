@@ -37,7 +37,7 @@ func (f *fleet) draw(d *device, seq uint32, what uint64) *rand.PCG {
 
 // kind draws what a message is.
 func (f *fleet) kind(d *device, seq uint32) uint8 {
-	m := &f.cfg.Mix
+	m := &f.phase.Mix
 	at := float64(f.draw(d, seq, 1).Uint64()>>11) / (1 << 53) * (m.Text + m.Audio + m.Media)
 	switch {
 	case at < m.Text || m.Audio+m.Media == 0:
@@ -48,15 +48,15 @@ func (f *fleet) kind(d *device, seq uint32) uint8 {
 	return media
 }
 
-// appendContent adds what message seq of d says, text or file.
-func (f *fleet) appendContent(b []byte, d *device, kind uint8, seq uint32) []byte {
-	m := mark{f.run, int(d.number), seq}
-	if kind == text {
-		return appendText(b, m, f.cfg.Seed, f.cfg.MinSize, f.cfg.MaxSize)
+// appendContent adds what message m of d says, text or file.
+func (f *fleet) appendContent(b []byte, d *device, m *message) []byte {
+	p, its := f.phases[m.phase].Phase, mark{f.run, int(d.number), m.seq}
+	if m.kind == text {
+		return appendText(b, its, f.cfg.Seed, p.MinSize, p.MaxSize)
 	}
-	random := f.draw(d, seq, 2)
-	size := len(b) + f.cfg.MinFile + int(random.Uint64()%uint64(f.cfg.MaxFile-f.cfg.MinFile+1))
-	b = appendMark(b, m)
+	random := f.draw(d, m.seq, 2)
+	size := len(b) + p.MinFile + int(random.Uint64()%uint64(p.MaxFile-p.MinFile+1))
+	b = appendMark(b, its)
 	for at := int(random.Uint64() % uint64(len(noise))); len(b) < size; at = 0 {
 		b = append(b, noise[at:min(len(noise), at+size-len(b))]...)
 	}
@@ -79,28 +79,28 @@ func parseFrameID(id []byte) (run []byte, device int, seq uint32, ok bool) {
 	return run, device, uint32(n), len(run) == runLength && ok1 && ok2 && n <= 1<<32-1
 }
 
-// send sends message seq of d.
-func (f *fleet) send(d *device, kind uint8, seq uint32) {
-	if kind == text {
+// send sends message m of d.
+func (f *fleet) send(d *device, m *message) {
+	if m.kind == text {
 		b, start := f.frame(`{"t":"text","id":"`)
-		b.B = append(f.appendFrameID(b.B, d, seq), `","text":"`...)
-		b.B = append(f.appendContent(b.B, d, text, seq), `"}`...)
+		b.B = append(f.appendFrameID(b.B, d, m.seq), `","text":"`...)
+		b.B = append(f.appendContent(b.B, d, m), `"}`...)
 		f.post(d, b, start)
 		return
 	}
-	f.scratch = f.appendContent(f.scratch[:0], d, kind, seq)
-	if kind == audio {
+	f.scratch = f.appendContent(f.scratch[:0], d, m)
+	if m.kind == audio {
 		b, start := f.frame(`{"t":"audio","id":"`)
-		b.B = append(f.appendFrameID(b.B, d, seq), `","format":"ogg","data":"`...)
+		b.B = append(f.appendFrameID(b.B, d, m.seq), `","format":"ogg","data":"`...)
 		b.B = append(base64.StdEncoding.AppendEncode(b.B, f.scratch), `"}`...)
 		f.post(d, b, start)
 		return
 	}
-	parts := (len(f.scratch)-1)/f.cfg.Part + 1
+	parts := (len(f.scratch)-1)/f.phase.Part + 1
 	for part := range parts {
-		piece := f.scratch[part*f.cfg.Part : min((part+1)*f.cfg.Part, len(f.scratch))]
+		piece := f.scratch[part*f.phase.Part : min((part+1)*f.phase.Part, len(f.scratch))]
 		b, start := f.frame(`{"t":"media","id":"`)
-		b.B = append(f.appendFrameID(b.B, d, seq), `","kind":"document","filename":"load.bin","part":`...)
+		b.B = append(f.appendFrameID(b.B, d, m.seq), `","kind":"document","filename":"load.bin","part":`...)
 		b.B = append(strconv.AppendInt(b.B, int64(part), 10), `,"parts":`...)
 		b.B = append(strconv.AppendInt(b.B, int64(parts), 10), `,"data":"`...)
 		b.B = append(base64.StdEncoding.AppendEncode(b.B, piece), `"}`...)
@@ -140,7 +140,7 @@ func (d *device) hearMedia(now time.Time) {
 	right := false
 	if at >= 0 {
 		kind := d.asked[at].kind
-		f.scratch = f.appendContent(f.scratch[:0], d, kind, d.answer.seq)
+		f.scratch = f.appendContent(f.scratch[:0], d, &d.asked[at])
 		f.decoded = slices.Grow(f.decoded[:0], len(quoted))[:len(quoted)]
 		n, err := base64.RawStdEncoding.Decode(f.decoded, bytes.TrimRight(quoted, "="))
 		want, _ := unquote(h.kind)

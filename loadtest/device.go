@@ -47,6 +47,7 @@ type message struct {
 	due      time.Duration // on the fleet's clock
 	seq      uint32
 	kind     uint8
+	phase    uint8 // in which it was due, and where it counts
 	measured bool
 	begun    bool // its answer has
 	lost     bool // it is late already, and counted so
@@ -132,14 +133,15 @@ func (d *device) Closed(l *engine.Link, err error, now time.Time) {
 		f.figures.Counts[Dropped]++
 		f.figures.note(reason(err))
 		f.forget(d, Lost)
-		if f.cfg.Reconnect.set {
+		if f.phase.Reconnect.set && f.state < drain { // later there is no time to come back
 			d.awaits = true
 			f.comeBack(d)
 		}
 	case was == astray:
+		f.astray--
 		f.figures.Counts[Expelled]++
 		f.figures.note("astray: " + reason(err))
-		record(f.figures.Spans[Expulsion], now.Sub(f.start)-f.from)
+		record(f.figures.Spans[Expulsion], now.Sub(f.start)-d.since)
 	case was == leaving: // it did not let us say goodbye
 		f.figures.note("at the end: " + reason(err))
 	default:

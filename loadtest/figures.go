@@ -108,9 +108,11 @@ func (f *Figures) merge(o *Figures) {
 }
 
 // faults is the number of things that the gateway did wrong.
-func (f *Figures) faults() (n int64) {
+func (f *Figures) faults() int64 { return faults(&f.Counts) }
+
+func faults(counted *[counts]int64) (n int64) {
 	for _, i := range wrong {
-		n += f.Counts[i]
+		n += counted[i]
 	}
 	return n
 }

@@ -55,7 +55,7 @@ func TestGateway(t *testing.T) {
 		min, max int
 		rate     float64
 	}{{32, 512, 500}, {3000, 12_000, 50}} {
-		r, err := loadtest.Run(context.Background(), loadtest.Config{URL: url, Token: token, Scenario: "chat", Devices: 100, Rate: x.rate, Duration: time.Second, MinSize: x.min, MaxSize: x.max})
+		r, err := loadtest.Run(context.Background(), loadtest.Config{URL: url, Token: token, Phase: loadtest.Phase{Scenario: "chat", Devices: 100, Rate: x.rate, Duration: time.Second, MinSize: x.min, MaxSize: x.max}})
 		require.NoError(t, err)
 		requireGood(t, r)
 		require.Equal(t, int64(x.rate), r.Figures.Counts[loadtest.Answered])
@@ -67,7 +67,7 @@ func TestGateway(t *testing.T) {
 
 // A gateway that has no room says so, and those it took are well.
 func TestGatewayIsFull(t *testing.T) {
-	r, err := loadtest.Run(context.Background(), loadtest.Config{URL: startGateway(t, engine.Config{MaxConnections: 10}), Token: token, Devices: 15, Rate: 20, Scenario: "chat", Duration: 300 * time.Millisecond})
+	r, err := loadtest.Run(context.Background(), loadtest.Config{URL: startGateway(t, engine.Config{MaxConnections: 10}), Token: token, Phase: loadtest.Phase{Devices: 15, Rate: 20, Scenario: "chat", Duration: 300 * time.Millisecond}})
 	require.NoError(t, err)
 	require.Equal(t, int64(10), r.Figures.Counts[loadtest.Online])
 	require.Equal(t, int64(5), r.Figures.Notes["the upgrade was refused with status 503"])
@@ -76,7 +76,7 @@ func TestGatewayIsFull(t *testing.T) {
 }
 
 func TestWrongToken(t *testing.T) {
-	r, err := loadtest.Run(context.Background(), loadtest.Config{URL: startGateway(t, engine.Config{MaxConnections: 10}), Token: "guessed", Duration: time.Second})
+	r, err := loadtest.Run(context.Background(), loadtest.Config{URL: startGateway(t, engine.Config{MaxConnections: 10}), Token: "guessed", Phase: loadtest.Phase{Duration: time.Second}})
 	require.NoError(t, err)
 	require.Equal(t, loadtest.ExitUnreachable, r.Exit())
 	require.Equal(t, int64(1), r.Figures.Notes["error auth_failed"])
@@ -90,18 +90,18 @@ func TestScenarios(t *testing.T) {
 		cfg  loadtest.Config
 		look func(t *testing.T, r *loadtest.Report)
 	}{
-		{"voice", loadtest.Config{Scenario: "voice", Devices: 20, Rate: 50}, nil},
-		{"upload", loadtest.Config{Scenario: "upload", Devices: 4, Rate: 4, MinFile: 100_000, MaxFile: 4_000_000}, nil},
-		{"mix", loadtest.Config{Scenario: "chat", Devices: 20, Rate: 100, Mix: loadtest.Mix{Text: 4, Audio: 1, Media: 1}}, nil},
-		{"storm", loadtest.Config{Scenario: "storm", Devices: 200}, func(t *testing.T, r *loadtest.Report) {
+		{"voice", loadtest.Config{Phase: loadtest.Phase{Scenario: "voice", Devices: 20, Rate: 50}}, nil},
+		{"upload", loadtest.Config{Phase: loadtest.Phase{Scenario: "upload", Devices: 4, Rate: 4, MinFile: 100_000, MaxFile: 4_000_000}}, nil},
+		{"mix", loadtest.Config{Phase: loadtest.Phase{Scenario: "chat", Devices: 20, Rate: 100, Mix: loadtest.Mix{Text: 4, Audio: 1, Media: 1}}}, nil},
+		{"storm", loadtest.Config{Phase: loadtest.Phase{Scenario: "storm", Devices: 200}}, func(t *testing.T, r *loadtest.Report) {
 			require.Equal(t, int64(400), r.Figures.Counts[loadtest.Online])
 			require.Equal(t, int64(200), r.Figures.Spans[loadtest.Whole].TotalCount(), "only those of the storm")
 		}},
-		{"takeover", loadtest.Config{Scenario: "takeover", Devices: 50, Churn: 30}, func(t *testing.T, r *loadtest.Report) {
+		{"takeover", loadtest.Config{Phase: loadtest.Phase{Scenario: "takeover", Devices: 50, Churn: 30}}, func(t *testing.T, r *loadtest.Report) {
 			require.InDelta(t, 30, r.Figures.Counts[loadtest.TakeOvers], 5)
 			require.Equal(t, r.Figures.Counts[loadtest.TakeOvers], r.Figures.Counts[loadtest.Replaced], "%v", r.Figures.Notes)
 		}},
-		{"churn", loadtest.Config{Scenario: "chat", Devices: 50, Churn: 30}, func(t *testing.T, r *loadtest.Report) {
+		{"churn", loadtest.Config{Phase: loadtest.Phase{Scenario: "chat", Devices: 50, Churn: 30}}, func(t *testing.T, r *loadtest.Report) {
 			require.Equal(t, int64(30), r.Figures.Counts[loadtest.Churned])
 			require.Equal(t, int64(80), r.Figures.Counts[loadtest.Online])
 		}},
@@ -126,7 +126,7 @@ func TestScenarios(t *testing.T) {
 func TestHalfOpen(t *testing.T) {
 	t.Parallel() // pings take seconds
 	url := startGateway(t, engine.Config{MaxConnections: 100, PingInterval: time.Second})
-	r, err := loadtest.Run(context.Background(), loadtest.Config{URL: url, Token: token, Scenario: "half-open", Devices: 10, Duration: 4 * time.Second, Bad: 0.3})
+	r, err := loadtest.Run(context.Background(), loadtest.Config{URL: url, Token: token, Phase: loadtest.Phase{Scenario: "half-open", Devices: 10, Duration: 4 * time.Second, Bad: 0.3}})
 	require.NoError(t, err)
 	requireGood(t, r)
 	require.Equal(t, []int64{3, 3}, []int64{r.Figures.Counts[loadtest.Astray], r.Figures.Counts[loadtest.Expelled]}, "%v", r.Figures.Notes)

@@ -78,30 +78,34 @@ func (d *device) hearMessage(now time.Time) {
 		a.offset = 0 // an edit holds all of the text so far
 	}
 	at := d.find(a.seq)
-	f.scratch = f.appendContent(f.scratch[:0], d, text, a.seq)
-	right := at >= 0 && d.asked[at].kind == text && a.offset <= len(f.scratch) && bytes.HasPrefix(f.scratch[a.offset:], said)
+	right := false
+	if at >= 0 {
+		f.scratch = f.appendContent(f.scratch[:0], d, &d.asked[at])
+		right = d.asked[at].kind == text && a.offset <= len(f.scratch) && bytes.HasPrefix(f.scratch[a.offset:], said)
+	}
 	a.offset += len(said)
 	d.heardPiece(at, right, h.final, now)
 }
 
 // heardPiece is called for each frame of an answer to what is under way at at, when the content of the answer is in f.scratch.
 func (d *device) heardPiece(at int, right, final bool, now time.Time) {
-	f := d.fleet
+	f, figures := d.fleet, d.fleet.figures
 	if at >= 0 {
 		d.revive(at)
+		figures = f.of(&d.asked[at])
 	}
 	switch {
 	case !right || final && d.answer.offset != len(f.scratch):
-		f.figures.Counts[Corrupted]++
+		figures.Counts[Corrupted]++
 		d.answer = answer{}
 		if at >= 0 {
 			d.settle(at)
 		}
 	case final:
 		if m := d.asked[at]; m.measured {
-			record(f.figures.Spans[Last], now.Sub(f.start)-m.due)
+			record(figures.Spans[Last], now.Sub(f.start)-m.due)
 		}
-		f.figures.Counts[Answered]++
+		figures.Counts[Answered]++
 		d.answer = answer{}
 		d.settle(at)
 	}
@@ -133,7 +137,7 @@ func (d *device) begin(a answer, now time.Time) {
 	f, m := d.fleet, &d.asked[d.find(a.seq)]
 	d.answer = a
 	if a.seq < d.newest {
-		f.figures.Counts[Reordered]++
+		f.of(m).Counts[Reordered]++
 	}
 	d.newest = max(d.newest, a.seq)
 	if m.begun {
@@ -143,7 +147,7 @@ func (d *device) begin(a answer, now time.Time) {
 	waited := now.Sub(f.start) - m.due
 	record(f.second, waited)
 	if m.measured {
-		record(f.figures.Spans[Reply], waited)
+		record(f.of(m).Spans[Reply], waited)
 	}
 }
 
@@ -156,13 +160,17 @@ func (d *device) find(seq uint32) int {
 	return -1
 }
 
+// of is where a message counts: in the phase in which it was due.
+func (f *fleet) of(m *message) *Figures { return f.phases[m.phase].figures }
+
 // revive is called when something comes for what is under way at i: it may have been lost.
 func (d *device) revive(i int) {
 	if m := &d.asked[i]; m.lost {
 		m.lost = false
 		d.fleet.underWay++
-		d.fleet.figures.Counts[Lost]--
-		d.fleet.figures.Counts[Late]++
+		figures := d.fleet.of(m)
+		figures.Counts[Lost]--
+		figures.Counts[Late]++
 	}
 }
 
@@ -190,7 +198,7 @@ func (d *device) hearError() {
 	}
 	if i := d.find(seq); i >= 0 {
 		d.revive(i)
-		f.figures.Counts[Refused]++
+		f.of(&d.asked[i]).Counts[Refused]++
 		d.settle(i)
 	}
 }
@@ -205,7 +213,7 @@ func (f *fleet) giveUpLate(d *device) {
 		case m.due+f.cfg.Timeout <= f.now:
 			m.lost = true
 			f.underWay--
-			f.figures.Counts[Lost]++
+			f.of(m).Counts[Lost]++
 		case next == 0:
 			next = m.due + f.cfg.Timeout
 		}
@@ -219,7 +227,7 @@ func (f *fleet) giveUpLate(d *device) {
 func (f *fleet) forget(d *device, as int) {
 	for i := range d.asked {
 		if !d.asked[i].lost {
-			f.figures.Counts[as]++
+			f.of(&d.asked[i]).Counts[as]++
 			f.underWay--
 		}
 	}

@@ -13,15 +13,15 @@ import (
 // still is a fleet of one ready device whose time only the test moves. Its link sends nothing.
 func still(t testing.TB) (f *fleet, d *device) {
 	t.Helper()
-	cfg := Config{URL: "ws://127.0.0.1:1", Token: "x", Scenario: "chat", Timeout: time.Second}
-	require.NoError(t, cfg.fill())
+	cfg := Config{URL: "ws://127.0.0.1:1", Token: "x", Timeout: time.Second, Phase: Phase{Scenario: "chat"}}
+	require.NoError(t, cfg.fill(1))
 	f, err := newFleet(cfg, newRun())
 	require.NoError(t, err)
 	t.Cleanup(f.client.Close)
 	d = &f.devices[0]
 	d.link, d.stage = &engine.Link{}, ready
 	f.ready, f.called = append(f.ready, d), 1
-	f.phase, f.upTo, f.pace.rate = measure, time.Hour, 0
+	f.state, f.phase.upTo, f.pace.rate = measure, time.Hour, 0
 	return f, d
 }
 
@@ -32,7 +32,7 @@ func (f *fleet) at(after time.Duration) time.Time {
 }
 
 func (f *fleet) answerTo(d *device, seq uint32) []byte {
-	return codec.AppendMessage(nil, &codec.Message{ID: "r", Text: string(f.appendContent(nil, d, text, seq)), Total: 1, Final: true})
+	return codec.AppendMessage(nil, &codec.Message{ID: "r", Text: string(f.appendContent(nil, d, &message{seq: seq})), Total: 1, Final: true})
 }
 
 // A message is lost when its time is up; if its answer comes after all it was only late, and what comes twice came twice.
@@ -77,7 +77,7 @@ func TestBegunAndRefused(t *testing.T) {
 	f.at(0)
 	f.say(d, 0)
 	f.say(d, 0)
-	text := string(f.appendContent(nil, d, 0, 1))
+	text := string(f.appendContent(nil, d, &message{seq: 1}))
 	cut := half(text)
 	d.Message(d.link, codec.AppendMessage(nil, &codec.Message{ID: "r", Text: text[:cut], Total: 2}), f.start)
 	now := f.at(1100 * time.Millisecond)
@@ -108,7 +108,7 @@ func TestTurnAllocations(t *testing.T) {
 	turn()
 	require.Zero(t, testing.AllocsPerRun(1000, func() {
 		answer = append(answer[:0], `{"t":"message","id":"r","text":"`...)
-		answer = f.appendContent(answer, d, text, d.sent+1)
+		answer = f.appendContent(answer, d, &message{seq: d.sent + 1})
 		answer = append(answer, `","chunk":{"index":0,"total":1},"final":true}`...)
 		turn()
 	}))

@@ -28,30 +28,88 @@ func pictured() *Report {
 			record(r.Figures.Spans[span], time.Duration(1+i*(span+1))*time.Microsecond)
 		}
 	}
-	r.Figures.Counts[Online] = 7
-	r.Figures.note(`closed with 1013 <b>`)
+	r.Figures.Counts[Online], r.Figures.Counts[Sent] = 7, 200
+	r.Figures.note(`closed with 1013 <u>`)
+	return r
+}
+
+// phasedPicture is pictured as a run of a file, with names that try to get out of their place.
+func phasedPicture() *Report {
+	r := pictured()
+	r.Took = 100 * time.Second
+	r.Config.Name = `"><img src=x onerror=alert(1)>.yaml`
+	for i, from := range []int{0, 10, 11, 60} {
+		w := Window{From: r.Began.Add(time.Duration(from) * time.Second), Measured: 9 * time.Second, There: 7, Figures: newFigures()}
+		r.Phases = append(r.Phases, PhaseReport{Window: w, Began: w.From, Does: Phase{Name: []string{"come", `</title><script>alert(2)</script>`, "short", strings.Repeat("long name ", 4)}[i]}})
+	}
+	r.Phases[1].Failed = []string{`reply.p99<1ms (2ms)`}
+	r.Use(r.Samples, "")
 	return r
 }
 
 func TestPage(t *testing.T) {
-	full, empty := pictured(), newReport()
 	for _, x := range []struct {
-		r     *Report
-		plots int
-	}{{full, 4}, {empty, 3}} {
+		r             *Report
+		plots, phases int
+	}{{pictured(), 6, 0}, {newReport(), 0, 0}, {phasedPicture(), 6, 4}} {
 		var b bytes.Buffer
 		require.NoError(t, x.r.WriteHTML(&b))
 		html := b.String()
 		require.NotContains(t, html, "<script>")
-		require.NotContains(t, html, "<b>")
-		require.NotRegexp(t, `(?i)\b(src|href)=|@import|url\(`, html, "it needs nothing else")
+		require.NotContains(t, html, "<img")
+		require.NotContains(t, html, "<u>")
+		require.NotRegexp(t, `(?i)<[^>]*\b(src|href)=|@import|url\(`, html, "it needs nothing else")
 		require.NotContains(t, html, "NaN")
 		require.NotContains(t, html, "Inf")
 		plots := regexp.MustCompile(`(?s)<svg.*?</svg>`).FindAllString(html, -1)
-		require.Len(t, plots, x.plots)
+		require.Equal(t, x.plots, len(plots))
 		for _, p := range plots {
 			requireInside(t, p)
 		}
+		require.Equal(t, 5*x.phases, strings.Count(html, `<rect class="band`), "on all plots over time")
+	}
+}
+
+// A plot of very many points is thinned, and loses no peak; one with a gap shows it.
+func TestChart(t *testing.T) {
+	c := &chart{Title: "x", x: timeAxis(1e5), y: axis{show: whole}}
+	c.line("many", 0, 100_000, func(i int) (float64, float64) { return float64(i), map[bool]float64{true: 99, false: 1}[i == 77_777] })
+	require.LessOrEqual(t, len(c.Lines[0].points), drawn)
+	require.Equal(t, 1, strings.Count(string(c.SVG()), " 20.1L"), "the peak, just below 100")
+	gap := &chart{x: timeAxis(10), y: axis{show: micros, log: true}}
+	gap.line("p99", 0, 10, func(i int) (float64, float64) { return float64(i), float64(i % 5) })
+	require.Equal(t, 2, strings.Count(string(gap.SVG()), "M")-len(gap.y.ticks))
+}
+
+func TestAxes(t *testing.T) {
+	told := func(a axis) (all []string) {
+		for _, v := range a.ticks {
+			all = append(all, a.show(v))
+		}
+		return all
+	}
+	require.Equal(t, []string{"0s", "5s", "10s", "15s", "20s", "25s"}, told(timeAxis(27)))
+	require.Equal(t, []string{"0s", "15m", "30m", "45m", "1h", "1h15m", "1h30m"}, told(timeAxis(95*60)))
+	require.Equal(t, []string{"0s", "24h", "48h", "72h", "96h"}, told(timeAxis(100*3600)))
+	for _, x := range []struct {
+		least, most float64
+		log         bool
+		want        []string
+	}{
+		{0, 800, false, []string{"0", "200", "400", "600", "800"}},
+		{3, 7, false, []string{"0", "2", "4", "6", "8"}},
+		{0, 0, false, []string{"0", "0"}},
+		{150, 151, true, []string{"100µs", "200µs"}},
+		{100, 1000, true, []string{"100µs", "200µs", "500µs", "1.00ms"}},
+		{70, 2e6, true, []string{"10µs", "100µs", "1.00ms", "10ms", "100ms", "1.00s", "10.00s"}},
+	} {
+		a := axis{show: whole, log: x.log}
+		if x.log {
+			a.show = micros
+		}
+		a.cover([]chartLine{{points: []point{{y: x.least}, {y: x.most}}}})
+		require.Equal(t, x.want, told(a))
+		require.Equal(t, []float64{0, 1}, []float64{a.part(a.ticks[0]), a.part(a.ticks[len(a.ticks)-1])})
 	}
 }
 
@@ -106,13 +164,45 @@ func TestHist(t *testing.T) {
 
 func TestPlot(t *testing.T) {
 	require.Equal(t, " ▁▄█", spark([]float64{0, 1, 4, 8}, 8))
-	long := make([]float64, 1000)
-	long[500] = 1
-	line := spark(long, 1)
-	require.LessOrEqual(t, len([]rune(line)), plotWidth)
+	long := make([]Moment, 1000)
+	for i := range long {
+		long[i].At = time.Duration(i) * time.Second
+	}
+	long[500].P99 = 1
+	values, most := columns(long, func(m Moment) float64 { return m.P99 })
+	require.Equal(t, 1.0, most)
+	line := spark(values, most)
+	require.Len(t, []rune(line), plotWidth)
 	require.Equal(t, 1, strings.Count(line, "█"), "no peak is lost")
 	var b bytes.Buffer
 	require.NoError(t, pictured().WritePlot(&b))
 	require.Contains(t, b.String(), "connected, at most 7\n")
 	require.Contains(t, b.String(), "reply p99, at most 9.80ms\n")
+}
+
+// However long a run is, what is kept of its course is bounded, and loses neither peak nor sum.
+func TestThin(t *testing.T) {
+	var all []Moment
+	for i := range 10 * maxPoints {
+		m := Moment{At: time.Duration(i) * time.Second, Sent: 100, P99: float64(i % 5000)}
+		all = thin(append(all, m), Moment.with)
+		require.Less(t, len(all), maxPoints)
+	}
+	require.Equal(t, []any{int64(100), time.Duration(10*maxPoints-1) * time.Second}, []any{all[0].Sent, all[len(all)-1].At})
+	peak := 0.0
+	for _, m := range all {
+		peak = max(peak, m.P99)
+	}
+	require.Equal(t, 4999.0, peak)
+
+	w := &Watch{}
+	for i := range 3 * maxPoints {
+		w.add(Sample{At: time.Unix(int64(i), 0), RSS: int64(i % 5000), CPU: time.Duration(i) * time.Millisecond})
+		require.Less(t, len(w.samples), maxPoints)
+	}
+	most := int64(0)
+	for _, s := range w.samples {
+		most = max(most, s.RSS)
+	}
+	require.Equal(t, []any{int64(4999), time.Duration(3*maxPoints-1) * time.Millisecond}, []any{most, w.samples[len(w.samples)-1].CPU})
 }

@@ -6,6 +6,7 @@ import (
 	"io"
 	"strings"
 	"time"
+	"unicode/utf8"
 )
 
 // Exit statuses.
@@ -21,62 +22,47 @@ const (
 
 // Report is what came of a run.
 type Report struct {
+	Window             // of all phases together
 	Config      Config // as it was run; without the token
 	Run         string
 	Began       time.Time
 	Took        time.Duration
-	From        time.Time // when measuring began
-	Measured    time.Duration
-	Figures     *Figures
+	CPU         time.Duration // of the generator, all the time
 	Interrupted bool
-	Generator   Generator
-	Series      []Moment   // how it went, second by second
-	Samples     []Sample   // of the server's process
-	Server      *ServerUse // nil: it was not looked at
-	Failed      []string   // thresholds that did not hold
+	Phases      []PhaseReport // that were begun; of a run without a file the only one
+	Series      []Moment      // how it went, second by second
+	Samples     []Sample      // of the server
+	Lost        string        // what could not be seen of it, in words
 }
 
-// Generator is how the generator itself fared.
-type Generator struct {
-	CPU       time.Duration // of the whole run
-	Busy      float64       // share of the measured time in which the loop was not waiting
-	Missed    int64         // messages that were due and never sent, for want of time
-	StartLag  time.Duration // how late the last connection was begun
-	Saturated string        // why it was the bottleneck; empty when it was not
+// PhaseReport is what came of a phase.
+type PhaseReport struct {
+	Window
+	Does  Phase
+	Began time.Time // with its first call, or the end of the phase before
 }
 
 func (f *fleet) report(interrupted bool, began time.Time, cpu time.Duration) *Report {
-	r := &Report{Config: f.cfg, Run: f.run, Began: began, Took: time.Since(began), From: f.start.Add(f.from), Measured: max(f.upTo-f.from, 0), Figures: f.figures,
-		Interrupted: interrupted, Generator: Generator{CPU: cpu, Busy: f.busy, Missed: f.missed, StartLag: f.startLag}}
-	if f.from == 0 {
-		r.Measured = 0 // the ramp did not end
+	r := &Report{Config: f.cfg, Run: f.run, Began: began, Took: time.Since(began), CPU: cpu, Interrupted: interrupted}
+	for i := range f.phases[:f.phase.number+1] {
+		p := &f.phases[i]
+		r.Phases = append(r.Phases, PhaseReport{Window: p.window(f.start), Does: *p.Phase, Began: f.start.Add(p.began)})
 	}
 	r.Config.Token, r.Config.Second = "", nil
-	r.Generator.Saturated = r.saturated()
+	r.sumUp()
 	return r
 }
 
-// From here on the generator is the bottleneck.
-const (
-	maxLag      = 20 * time.Millisecond // of sends, at p99
-	maxBusy     = 0.95                  // of the loop
-	maxStartLag = time.Second           // of connections
-)
-
-func (r *Report) saturated() string {
-	lag, _ := stat(r.Figures.Spans[Lag], "p99")
-	switch g := r.Generator; {
-	case g.Missed > 0:
-		return fmt.Sprintf("%d messages were due and never sent", g.Missed)
-	case lag > float64(maxLag.Microseconds()):
-		return fmt.Sprintf("1 %% of the messages left over %s late", micros(lag))
-	case g.Busy > maxBusy:
-		return fmt.Sprintf("its loop was busy for %.0f %% of the time", 100*g.Busy)
-	case g.StartLag > maxStartLag:
-		return fmt.Sprintf("it could not begin %g connections a second: the last was %s late", r.Config.ConnectRate, micros(float64(g.StartLag.Microseconds())))
+// sumUp makes the whole of the phases.
+func (r *Report) sumUp() {
+	r.Window = Window{Figures: newFigures()}
+	for i := range r.Phases {
+		r.behind(&r.Phases[i].Window)
 	}
-	return ""
 }
+
+// phased tells whether the run was one of a file: its phases are then told one by one.
+func (r *Report) phased() bool { return r.Config.Name != "" }
 
 // Exit is the exit status that the report stands for.
 func (r *Report) Exit() int {
@@ -92,7 +78,7 @@ func (r *Report) Exit() int {
 		return ExitUnreachable
 	case r.Generator.Saturated != "":
 		return ExitSaturated
-	case len(r.Failed) > 0:
+	case len(r.failed()) > 0:
 		return ExitThreshold
 	}
 	return ExitOK
@@ -101,12 +87,15 @@ func (r *Report) Exit() int {
 var verdicts = map[int]string{ExitOK: "ok", ExitWrong: "the gateway did wrong", ExitUnreachable: "not every device became ready",
 	ExitSaturated: "the generator was the bottleneck", ExitThreshold: "over a threshold", ExitInterrupted: "interrupted"}
 
-// rate is how many measured messages a second were answered.
-func (r *Report) rate() float64 {
-	if r.Measured <= 0 {
-		return 0
+// failed are all conditions that did not hold.
+func (r *Report) failed() (all []string) {
+	all = append(all, r.Failed...)
+	for _, p := range r.Phases {
+		for _, t := range p.Failed {
+			all = append(all, p.Does.Name+": "+t)
+		}
 	}
-	return float64(r.Figures.Spans[Last].TotalCount()) / r.Measured.Seconds()
+	return all
 }
 
 // WriteText writes the report for a person.
@@ -114,8 +103,8 @@ func (r *Report) WriteText(out io.Writer) error {
 	var text bytes.Buffer
 	w := &text
 	c, f := r.Config, r.Figures
-	fmt.Fprintf(w, "%s against %s: %d devices", c.Scenario, c.URL, c.Devices)
-	if c.Rate > 0 {
+	fmt.Fprintf(w, "%s against %s: %d devices", c.title(), c.URL, c.Devices)
+	if c.Rate > 0 && !r.phased() {
 		fmt.Fprintf(w, ", %g messages a second", c.Rate)
 	}
 	fmt.Fprintf(w, ", measured for %s (seed %d, run %s)\n\n", r.Measured.Round(time.Millisecond), c.Seed, r.Run)
@@ -133,15 +122,16 @@ func (r *Report) WriteText(out io.Writer) error {
 	for _, what := range f.sortedNotes() {
 		fmt.Fprintf(w, "%8d  %s\n", f.Notes[what], what)
 	}
-	fmt.Fprintf(w, "generator: %s of processor time, its loop busy for %.0f %% of what was measured\n", r.Generator.CPU.Round(time.Millisecond), 100*r.Generator.Busy)
+	fmt.Fprintf(w, "generator: %s of processor time, its loop busy for %.0f %% of what was measured\n", r.CPU.Round(time.Millisecond), 100*r.Generator.Busy)
 	r.writeServer(w)
+	r.writePhases(w)
 	if f.Notes["error rate_limited"] > 0 {
 		fmt.Fprintln(w, "the gateway kept to its quotas: start it with MOBILE_QUOTA=off to see what it can do")
 	}
 	if r.Generator.Saturated != "" {
 		fmt.Fprintf(w, "the generator was the bottleneck: %s\n", r.Generator.Saturated)
 	}
-	for _, t := range r.Failed {
+	for _, t := range r.failed() {
 		fmt.Fprintf(w, "does not hold: %s\n", t)
 	}
 	fmt.Fprintf(w, "\n%s\n", verdicts[r.Exit()])
@@ -173,20 +163,85 @@ func (f *Figures) writeSpans(w io.Writer) {
 	}
 }
 
+// phaseColumns are what is told of each phase side by side; all else stands in JSON and CSV.
+var phaseColumns = []string{"online", "online.p99", "sent", "answered", "reply.p50", "reply.p99", "reply.max", "server.rss", "server.cores"}
+
+// phaseTable is the phases side by side, below the names of the columns.
+func (r *Report) phaseTable() (rows [][]string) {
+	row := []string{"", "phase", "measured", "devices", "faults"}
+	for _, name := range phaseColumns {
+		if r.Server != nil || !strings.HasPrefix(name, "server.") {
+			row = append(row, name)
+		}
+	}
+	rows = append(rows, row)
+	for i := range r.Phases {
+		p := &r.Phases[i]
+		row := []string{fmt.Sprint(i + 1), p.Does.Name, "-", fmt.Sprint(p.There), fmt.Sprint(p.Figures.faults())}
+		if p.Measured > 0 {
+			row[2] = p.Measured.Round(100 * time.Millisecond).String()
+		}
+		for _, name := range rows[0][len(row):] {
+			if f := p.figure(name); f.none {
+				row = append(row, "-")
+			} else {
+				row = append(row, f.unit.show(f.value))
+			}
+		}
+		rows = append(rows, row)
+	}
+	return rows
+}
+
+func (r *Report) writePhases(w io.Writer) {
+	if !r.phased() {
+		return
+	}
+	rows := r.phaseTable()
+	widths := make([]int, len(rows[0]))
+	for _, row := range rows {
+		for i, cell := range row {
+			widths[i] = max(widths[i], utf8.RuneCountInString(cell))
+		}
+	}
+	fmt.Fprintln(w)
+	for _, row := range rows {
+		line := ""
+		for i, cell := range row {
+			pad := strings.Repeat(" ", widths[i]-utf8.RuneCountInString(cell))
+			if i == 1 { // names begin below each other, numbers end so
+				line += cell + pad + "  "
+			} else {
+				line += pad + cell + "  "
+			}
+		}
+		fmt.Fprintln(w, strings.TrimRight(line, " "))
+	}
+	fmt.Fprintln(w)
+}
+
 func (r *Report) writeServer(w io.Writer) {
 	u := r.Server
 	if u == nil {
 		return
 	}
 	fmt.Fprintf(w, "server: %.1f MiB before, %.1f MiB when all were there (%.0f bytes a device), %.1f MiB at most", mib(u.Before), mib(u.Ready), r.perDevice(), mib(u.Most))
+	if u.Goroutines > 0 {
+		fmt.Fprintf(w, ", up to %d goroutines", u.Goroutines)
+	}
+	if u.Files > 0 {
+		fmt.Fprintf(w, ", up to %d descriptors", u.Files)
+	}
+	fmt.Fprintf(w, "; while measuring %s of processor time, %.2f processors", u.CPU.Round(time.Millisecond), u.cores())
 	if cpu, switches, ok := r.perMessage(); ok {
-		fmt.Fprintf(w, "; for each message %s of processor time and %.2f context switches", micros(float64(cpu.Nanoseconds())/1000), switches)
-	} else {
-		fmt.Fprintf(w, "; while measuring %s of processor time", u.CPU)
+		fmt.Fprintf(w, "; for each message %s of processor time", micros(float64(cpu.Nanoseconds())/1000))
+		if switches > 0 {
+			fmt.Fprintf(w, " and %.2f context switches", switches)
+		}
 	}
 	fmt.Fprintln(w)
-	if u.Gone {
-		fmt.Fprintln(w, "the server's process ended meanwhile")
+	if r.Lost != "" {
+		fmt.Fprintln(w, r.Lost)
 	}
 }
 

@@ -22,16 +22,16 @@ import (
 
 // Run does what cfg says and returns what came of it. When ctx ends, devices leave early and the report is about what was done
 // so far. The error is about the run itself: a Config that cannot be, a gateway that cannot be found.
-func Run(ctx context.Context, cfg Config) (*Report, error) { return runOne(ctx, cfg, newRun()) }
+func Run(ctx context.Context, cfg Config) (*Report, error) { return runOne(ctx, cfg, newRun(), nil) }
 
-func runOne(ctx context.Context, cfg Config, run string) (*Report, error) {
-	if err := cfg.fill(); err != nil {
+func runOne(ctx context.Context, cfg Config, run string, g gate) (*Report, error) {
+	if err := cfg.fill(1); err != nil {
 		return nil, err
 	}
 	var series []Moment
 	second := cfg.Second
 	cfg.Second = func(m Moment) {
-		series = append(series, m)
+		series = thin(append(series, m), Moment.with)
 		if second != nil {
 			second(m)
 		}
@@ -40,6 +40,7 @@ func runOne(ctx context.Context, cfg Config, run string) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
+	f.gate = g
 	began := time.Now()
 	before := cpuTime()
 	if err := f.work(ctx); err != nil {

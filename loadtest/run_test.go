@@ -3,10 +3,8 @@ package loadtest
 import (
 	"bytes"
 	"context"
-	"encoding/csv"
-	"encoding/json"
-	"fmt"
 	"net"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -20,6 +18,9 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	if os.Getenv(ShardVariable) != "" {
+		beShard()
+	}
 	goleak.VerifyTestMain(m,
 		goleak.IgnoreTopFunction("github.com/panjf2000/ants/v2.(*poolCommon).purgeStaleWorkers"), // gnet's, from import on
 		goleak.IgnoreTopFunction("github.com/panjf2000/ants/v2.(*poolCommon).ticktock"))
@@ -27,7 +28,7 @@ func TestMain(m *testing.M) {
 
 // brief is a run that takes half a second: 4 devices, of which each says 25 messages.
 func brief(url string) Config {
-	return Config{URL: url, Token: "secret", Scenario: "chat", Devices: 4, ConnectRate: 1e4, Rate: 400, Duration: 250 * time.Millisecond, Timeout: 5 * time.Second, Seed: 1}
+	return Config{URL: url, Token: "secret", Timeout: 5 * time.Second, Seed: 1, Phase: Phase{Scenario: "chat", Devices: 4, ConnectRate: 1e4, Rate: 400, Duration: 250 * time.Millisecond}}
 }
 
 func runBrief(t testing.TB, cfg Config) *Report {
@@ -57,51 +58,46 @@ func tail(text string) string {
 func TestWrongsAreNoticed(t *testing.T) {
 	for _, x := range []struct {
 		name string
-		lie  func(p *party, id, text string) bool
+		lie  func(p *party, id, text string)
 		want map[int]int64 // for each lie
 		exit int
 	}{
 		{"honest", nil, nil, ExitOK},
-		{"lost", func(*party, string, string) bool { return true }, map[int]int64{Lost: 1}, ExitWrong},
-		{"twice", func(p *party, _, text string) bool { p.echo(text); p.echo(text); return true }, map[int]int64{Duplicated: 1}, ExitWrong},
-		{"out of order", func(p *party, _, text string) bool { p.held = func() { p.echo(text) }; return true }, map[int]int64{Reordered: 1}, ExitWrong},
-		{"to another device", func(p *party, _, text string) bool { p.other().echo(text); return true }, map[int]int64{Misrouted: 1, Lost: 1}, ExitWrong},
-		{"to another device too", func(p *party, _, text string) bool { p.other().echo(text); p.echo(text); return true }, map[int]int64{Misrouted: 1}, ExitWrong},
-		{"a letter changed", func(p *party, _, text string) bool { p.echo(text[:len(text)-1] + "!"); return true }, map[int]int64{Corrupted: 1}, ExitWrong},
-		{"cut short", func(p *party, _, text string) bool { p.echo(text[:half(text)]); return true }, map[int]int64{Corrupted: 1}, ExitWrong},
-		{"too long", func(p *party, _, text string) bool { p.echo(text + " "); return true }, map[int]int64{Corrupted: 1}, ExitWrong},
-		{"never finished", func(p *party, _, text string) bool { p.piece(p.name(), text[:half(text)], 0, 2, false); return true }, map[int]int64{Lost: 1}, ExitWrong},
-		{"in pieces", func(p *party, _, text string) bool {
+		{"lost", func(*party, string, string) {}, map[int]int64{Lost: 1}, ExitWrong},
+		{"twice", func(p *party, _, text string) { p.echo(text); p.echo(text) }, map[int]int64{Duplicated: 1}, ExitWrong},
+		{"out of order", func(p *party, _, text string) { p.held = func() { p.echo(text) } }, map[int]int64{Reordered: 1}, ExitWrong},
+		{"to another device", func(p *party, _, text string) { p.other().echo(text) }, map[int]int64{Misrouted: 1, Lost: 1}, ExitWrong},
+		{"to another device too", func(p *party, _, text string) { p.other().echo(text); p.echo(text) }, map[int]int64{Misrouted: 1}, ExitWrong},
+		{"a letter changed", func(p *party, _, text string) { p.echo(text[:len(text)-1] + "!") }, map[int]int64{Corrupted: 1}, ExitWrong},
+		{"cut short", func(p *party, _, text string) { p.echo(text[:half(text)]) }, map[int]int64{Corrupted: 1}, ExitWrong},
+		{"too long", func(p *party, _, text string) { p.echo(text + " ") }, map[int]int64{Corrupted: 1}, ExitWrong},
+		{"never finished", func(p *party, _, text string) { p.piece(p.name(), text[:half(text)], 0, 2, false) }, map[int]int64{Lost: 1}, ExitWrong},
+		{"in pieces", func(p *party, _, text string) {
 			name := p.name()
 			p.piece(name, text[:half(text)], 0, 2, false)
 			p.piece(name, text[half(text):], 1, 2, true)
-			return true
 		}, nil, ExitOK},
-		{"a piece twice", func(p *party, _, text string) bool {
+		{"a piece twice", func(p *party, _, text string) {
 			name := p.name()
 			p.piece(name, text[:half(text)], 0, 2, false)
 			p.piece(name, text[:half(text)], 0, 2, false)
 			p.piece(name, text[half(text):], 1, 2, true)
-			return true
 		}, map[int]int64{Corrupted: 2}, ExitWrong},
-		{"streamed", func(p *party, _, text string) bool {
+		{"streamed", func(p *party, _, text string) {
 			name := p.name()
 			p.piece(name, text[:half(text)], 0, 1, false)
 			p.frame(codec.AppendMessage(nil, &codec.Message{ID: name, Text: text[:len(text)-len(tail(text))], Total: 1, Edit: true}))
 			p.frame(codec.AppendMessage(nil, &codec.Message{ID: name, Text: text, Total: 1, Edit: true, Final: true}))
-			return true
 		}, nil, ExitOK},
-		{"text of its own", func(p *party, _, text string) bool { p.echo("Hello, how can I help?"); return true }, map[int]int64{Corrupted: 1, Lost: 1}, ExitWrong},
-		{"no JSON", func(p *party, _, text string) bool { p.frame([]byte(`{"t":"message"`)); p.echo(text); return true }, map[int]int64{Malformed: 1}, ExitWrong},
-		{"a second ready", func(p *party, _, text string) bool {
+		{"text of its own", func(p *party, _, text string) { p.echo("Hello, how can I help?") }, map[int]int64{Corrupted: 1, Lost: 1}, ExitWrong},
+		{"no JSON", func(p *party, _, text string) { p.frame([]byte(`{"t":"message"`)); p.echo(text) }, map[int]int64{Malformed: 1}, ExitWrong},
+		{"a second ready", func(p *party, _, text string) {
 			p.frame(codec.AppendReady(nil, &codec.Ready{DeviceID: p.id}))
 			p.echo(text)
-			return true
 		}, map[int]int64{Malformed: 1}, ExitWrong},
-		{"an unknown frame", func(p *party, _, text string) bool { p.frame([]byte(`{"t":"news","x":[]}`)); p.echo(text); return true }, nil, ExitOK},
-		{"an error", func(p *party, id, _ string) bool {
+		{"an unknown frame", func(p *party, _, text string) { p.frame([]byte(`{"t":"news","x":[]}`)); p.echo(text) }, nil, ExitOK},
+		{"an error", func(p *party, id, _ string) {
 			p.frame(codec.AppendError(nil, &codec.ErrorFrame{Code: codec.RateLimited, Message: "slow down", ID: id}))
-			return true
 		}, map[int]int64{Refused: 1}, ExitOK},
 	} {
 		t.Run(x.name, func(t *testing.T) {
@@ -126,7 +122,10 @@ func TestWrongsAreNoticed(t *testing.T) {
 			}
 			if x.name == "out of order" { // what is held in a device's last message has nothing to come behind: it is lost
 				require.GreaterOrEqual(t, got[Reordered], lies/2)
-				want[Reordered], want[Lost] = got[Reordered], lies-got[Reordered]
+				want[Reordered] = got[Reordered]
+				if lost := lies - got[Reordered]; lost > 0 {
+					want[Lost] = lost
+				}
 			}
 			require.Equal(t, want, got)
 			if r.Generator.Saturated == "" || x.exit == ExitWrong {
@@ -147,9 +146,8 @@ func TestWrongSession(t *testing.T) {
 // A gateway that closes connections is told of, and its unanswered messages are lost.
 func TestDropped(t *testing.T) {
 	l := &liar{}
-	l.lie = func(p *party, _, _ string) bool {
+	l.lie = func(p *party, _, _ string) {
 		p.c.Close(engine.NewFarewell(nil, 1013, "overl\x1boaded"))
-		return true
 	}
 	r := runBrief(t, brief(startLiar(t, l)))
 	_, lies := l.count()
@@ -195,13 +193,12 @@ func TestUnreachable(t *testing.T) {
 // The model is open: a gateway that stands still for half a second is seen by all that was due meanwhile.
 func TestStallIsSeenByAll(t *testing.T) {
 	l, stalled := &liar{}, false
-	l.lie = func(p *party, _, text string) bool {
+	l.lie = func(p *party, _, text string) {
 		if !stalled {
 			stalled = true
 			time.Sleep(500 * time.Millisecond) // it is what is tested
 		}
 		p.echo(text)
-		return true
 	}
 	cfg := brief(startLiar(t, l))
 	cfg.Rate, cfg.Duration = 200, time.Second
@@ -254,7 +251,7 @@ func TestInterrupted(t *testing.T) {
 // Nothing is sent or measured that is not asked for: idle devices say nothing after hello.
 func TestIdle(t *testing.T) {
 	l := &liar{}
-	cfg := Config{URL: startLiar(t, l), Token: "x", Devices: 50, Duration: 100 * time.Millisecond}
+	cfg := Config{URL: startLiar(t, l), Token: "x", Phase: Phase{Devices: 50, Duration: 100 * time.Millisecond}}
 	r := runBrief(t, cfg)
 	require.Equal(t, ExitOK, r.Exit())
 	heard, _ := l.count()
@@ -265,13 +262,12 @@ func TestIdle(t *testing.T) {
 
 func TestWarmupIsNotMeasured(t *testing.T) {
 	l, first := &liar{}, true
-	l.lie = func(p *party, _, text string) bool {
+	l.lie = func(p *party, _, text string) {
 		if first {
 			time.Sleep(200 * time.Millisecond) // it is what is tested
 		}
 		first = false
 		p.echo(text)
-		return true
 	}
 	cfg := brief(startLiar(t, l))
 	cfg.Warmup = 300 * time.Millisecond
@@ -279,102 +275,4 @@ func TestWarmupIsNotMeasured(t *testing.T) {
 	require.Equal(t, int64(220), r.Figures.Counts[Answered])
 	require.Equal(t, int64(100), r.Figures.Spans[Reply].TotalCount())
 	require.Less(t, r.Figures.Spans[Reply].Max(), int64(150_000))
-}
-
-func TestReports(t *testing.T) {
-	r := runBrief(t, brief(startLiar(t, &liar{})))
-	var text, asJSON, asCSV bytes.Buffer
-	require.NoError(t, r.WriteText(&text))
-	require.Contains(t, text.String(), "answered 100 ")
-	require.NoError(t, r.WriteJSON(&asJSON))
-	require.NotContains(t, asJSON.String()+text.String(), "secret")
-	var back struct {
-		Counts map[string]int64
-		Spans  map[string]map[string]float64
-		Exit   int
-		URL    string
-	}
-	require.NoError(t, json.Unmarshal(asJSON.Bytes(), &back))
-	require.Equal(t, int64(100), back.Counts["answered"])
-	require.Equal(t, 100.0, back.Spans["reply"]["count"])
-	require.Positive(t, back.Spans["reply"]["p99.9_us"])
-	require.Equal(t, r.Config.URL, back.URL)
-	require.NoError(t, r.WriteCSV(&asCSV))
-	rows, err := csv.NewReader(&asCSV).ReadAll()
-	require.NoError(t, err)
-	require.Contains(t, rows, []string{"answered", "100"})
-	for _, row := range rows[1:] {
-		_, err := ParseThreshold(row[0] + "<1s")
-		_, err2 := ParseThreshold(row[0] + "<1")
-		require.True(t, err == nil || err2 == nil, "%s has the name that a condition has", row[0])
-	}
-}
-
-func TestThresholds(t *testing.T) {
-	r := runBrief(t, brief(startLiar(t, &liar{})))
-	for text, holds := range map[string]bool{
-		"reply.p99<5s": true, "reply.p99<1us": false, " reply.max >= 1us ": true, "lost==0": true, "answered!=100": false, "answered>=100": true,
-		"reply.count==100": true, "reply.p99.9<5s": true, "reply.p12.5<=5s": true, "rate>100": true, "online<4": false, "online<=4": true,
-		"ready.mean<5s": true,
-	} {
-		c, err := ParseThreshold(text)
-		require.NoError(t, err, text)
-		r.Failed = nil
-		r.Hold([]Threshold{c})
-		require.Equal(t, holds, len(r.Failed) == 0, text)
-		if !holds && r.Generator.Saturated == "" {
-			require.Equal(t, ExitThreshold, r.Exit())
-		}
-	}
-	none := newReport()
-	c, err := ParseThreshold("reply.p99<50ms")
-	require.NoError(t, err)
-	none.Hold([]Threshold{c})
-	require.Equal(t, []string{"reply.p99<50ms (not measured)"}, none.Failed)
-	for _, bad := range []string{"", "reply", "reply.p99", "reply.p99<", "reply.p99<50", "lost==x", "lost=0", "nothing<1", "reply.p0<1s", "reply.p101<1s", "reply.px<1s", "reply<1s", "<1"} {
-		_, err := ParseThreshold(bad)
-		require.Equal(t, ExitUsage, ExitOf(err), bad)
-	}
-}
-
-func TestUsage(t *testing.T) {
-	good := brief("ws://127.0.0.1:1")
-	for name, spoil := range map[string]func(*Config){
-		"no token":            func(c *Config) { c.Token = "" },
-		"scenario":            func(c *Config) { c.Scenario = "dance" },
-		"devices":             func(c *Config) { c.Devices = -1 },
-		"rate":                func(c *Config) { c.Rate = -1 },
-		"duration":            func(c *Config) { c.Duration = -1 },
-		"small":               func(c *Config) { c.MinSize = 1 },
-		"large":               func(c *Config) { c.MaxSize = codec.MaxTextChars + 1 },
-		"range":               func(c *Config) { c.MinSize, c.MaxSize = 100, 50 },
-		"prefix":              func(c *Config) { c.Prefix = `a"b` },
-		"long prefix":         func(c *Config) { c.Prefix = strings.Repeat("x", 120) },
-		"more than one holds": func(c *Config) { c.Devices = 1 << 24 },
-		"no address":          func(c *Config) { c.URL = "" },
-		"no scheme":           func(c *Config) { c.URL = "127.0.0.1:8787" },
-		"TLS":                 func(c *Config) { c.URL = "wss://127.0.0.1/ws" },
-		"http":                func(c *Config) { c.URL = "http://127.0.0.1/ws" },
-	} {
-		cfg := good
-		spoil(&cfg)
-		_, err := Run(context.Background(), cfg)
-		require.Equal(t, ExitUsage, ExitOf(err), "%s: %v", name, err)
-	}
-}
-
-func TestLive(t *testing.T) {
-	m := Moment{Phase: "measuring", At: 12 * time.Second, Connected: 7, Sent: 5, TotalSent: 9, Answered: 4, P50: 1500, Faults: 1}
-	var plain, terminal bytes.Buffer
-	for w, isTerminal := range map[*bytes.Buffer]bool{&plain: false, &terminal: true} {
-		l := NewLive(w, isTerminal)
-		l.Second(m)
-		l.Second(Moment{Phase: "done"})
-		l.Close()
-	}
-	require.Equal(t, fmt.Sprintf("%s\n%s\n", m, Moment{Phase: "done"}), plain.String())
-	require.Contains(t, plain.String(), "connected 7  sent 5/s  answered 4/s  p50 1.50ms")
-	require.NotContains(t, terminal.String(), "\n")
-	lines := strings.Split(terminal.String(), "\r")
-	require.Len(t, lines[2], len(lines[1]), "a shorter line covers the longer one")
 }

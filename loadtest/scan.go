@@ -10,10 +10,10 @@ import (
 // heard is what a frame of the gateway says, as far as it is checked here. It borrows from the frame. Strings are still JSON,
 // with their quotes: most are only compared.
 type heard struct {
-	t, id, text, state, code, session, deviceID, replyTo, caption, kind, data []byte
+	t, id, text, code, session, deviceID, replyTo, kind, data []byte
 
-	index, total, part, parts, size int
-	final, edit, stop, fatal        bool
+	part, size         int
+	final, edit, fatal bool
 }
 
 var errFrame = errors.New("a frame that is not one JSON object")
@@ -42,57 +42,30 @@ func (h *heard) field(s *scanner, name []byte) {
 		h.id = s.value(1)
 	case `"text"`:
 		h.text = s.value(1)
-	case `"state"`:
-		h.state = s.value(1)
 	case `"code"`:
 		h.code = s.value(1)
 	case `"session"`:
 		h.session = s.value(1)
 	case `"reply_to"`:
 		h.replyTo = s.value(1)
-	case `"caption"`:
-		h.caption = s.value(1)
 	case `"kind"`:
 		h.kind = s.value(1)
 	case `"data"`:
 		h.data = s.value(1)
 	case `"part"`:
 		h.part = s.integer()
-	case `"parts"`:
-		h.parts = s.integer()
 	case `"size"`:
 		h.size = s.integer()
 	case `"final"`:
 		h.final = string(s.value(1)) == "true"
 	case `"edit"`:
 		h.edit = string(s.value(1)) == "true"
-	case `"stop"`:
-		h.stop = string(s.value(1)) == "true"
 	case `"fatal"`:
 		h.fatal = string(s.value(1)) == "true"
-	case `"chunk"`:
-		h.chunk(s)
 	case `"device"`:
 		h.device(s)
 	default:
 		s.value(1)
-	}
-}
-
-func (h *heard) chunk(s *scanner) {
-	if s.next() != '{' {
-		s.value(1)
-		return
-	}
-	for more := s.open(); more; more = s.more() {
-		switch string(s.name()) {
-		case `"index"`:
-			h.index = s.integer()
-		case `"total"`:
-			h.total = s.integer()
-		default:
-			s.value(2)
-		}
 	}
 }
 

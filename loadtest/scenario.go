@@ -9,50 +9,50 @@ import (
 	"time"
 )
 
-// scenario is what a fleet does, as the defaults that it gives a Config.
+// scenario is what a fleet does, as the defaults that it gives a Phase.
 type scenario struct {
 	name, about string
-	preset      func(c *Config)
+	preset      func(p *Phase)
 }
 
 var scenarios = []scenario{
-	{"idle", "devices connect and stay", func(c *Config) {}},
-	{"chat", "each says a text every ten seconds", func(c *Config) { c.rate(10) }},
-	{"voice", "each sends a voice message every ten seconds, which comes back", func(c *Config) {
-		c.rate(10)
-		c.mix(Mix{Audio: 1})
+	{"idle", "devices connect and stay", func(p *Phase) {}},
+	{"chat", "each says a text every ten seconds", func(p *Phase) { p.every(10) }},
+	{"voice", "each sends a voice message every ten seconds, which comes back", func(p *Phase) {
+		p.every(10)
+		p.mix(Mix{Audio: 1})
 	}},
-	{"upload", "each sends a file in parts every minute, which comes back", func(c *Config) {
-		c.rate(60)
-		c.mix(Mix{Media: 1})
-		c.files(256<<10, 4<<20)
+	{"upload", "each sends a file in parts every minute, which comes back", func(p *Phase) {
+		p.every(60)
+		p.mix(Mix{Media: 1})
+		p.files(256<<10, 4<<20)
 	}},
-	{"storm", "all connections break at one moment, and all devices come back", func(c *Config) {}},
-	{"takeover", "each device connects a second time every twenty seconds, and chats", func(c *Config) {
-		c.rate(10)
-		if c.Churn == 0 {
-			c.Churn = float64(c.Devices) / 20
+	{"storm", "all connections break at one moment, and all devices come back", func(p *Phase) {}},
+	{"takeover", "each device connects a second time every twenty seconds, and chats", func(p *Phase) {
+		p.every(10)
+		if p.Churn == 0 {
+			p.Churn = float64(p.Devices) / 20
 		}
 	}},
-	{"slow-consumer", "some ask for much and read nothing; the others chat", func(c *Config) {
-		c.rate(10)
-		c.astray(90 * time.Second)
+	{"slow-consumer", "some ask for much and read nothing; the others chat", func(p *Phase) {
+		p.every(10)
+		p.astray(90 * time.Second)
 	}},
-	{"half-open", "some fall silent and answer no ping; the others chat", func(c *Config) {
-		c.rate(10)
-		c.astray(2 * time.Minute)
+	{"half-open", "some fall silent and answer no ping; the others chat", func(p *Phase) {
+		p.every(10)
+		p.astray(2 * time.Minute)
 	}},
-	{"soak", "texts, voice and files, with devices that come and go, for an hour", func(c *Config) {
-		c.rate(10)
-		c.mix(Mix{Text: 90, Audio: 5, Media: 5})
-		if c.Churn == 0 {
-			c.Churn = float64(c.Devices) / 1000
+	{"soak", "texts, voice and files, with devices that come and go, for an hour", func(p *Phase) {
+		p.every(10)
+		p.mix(Mix{Text: 90, Audio: 5, Media: 5})
+		if p.Churn == 0 {
+			p.Churn = float64(p.Devices) / 1000
 		}
-		if !c.Reconnect.set {
-			c.Reconnect = Backoff{Base: time.Second, Cap: time.Minute, set: true}
+		if !p.Reconnect.set {
+			p.Reconnect = Backoff{Base: time.Second, Cap: time.Minute, set: true}
 		}
-		if c.Duration == 0 {
-			c.Duration = time.Hour
+		if p.Duration == 0 {
+			p.Duration = time.Hour
 		}
 	}},
 }
@@ -65,37 +65,37 @@ func Scenarios() (names, about []string) {
 	return names, about
 }
 
-func (c *Config) rate(every float64) {
-	if c.Rate == 0 {
-		c.Rate = float64(c.Devices) / every
+func (p *Phase) every(seconds float64) {
+	if p.Rate == 0 && p.Rise == 0 {
+		p.Rate = float64(p.Devices) / seconds
 	}
 }
 
-func (c *Config) mix(m Mix) {
-	if c.Mix == (Mix{}) {
-		c.Mix = m
+func (p *Phase) mix(m Mix) {
+	if p.Mix == (Mix{}) {
+		p.Mix = m
 	}
 }
 
-func (c *Config) files(least, most int) {
-	if c.MinFile == 0 {
-		c.MinFile, c.MaxFile = least, most
+func (p *Phase) files(least, most int) {
+	if p.MinFile == 0 {
+		p.MinFile, p.MaxFile = least, most
 	}
 }
 
-func (c *Config) astray(d time.Duration) {
-	if c.Bad == 0 {
-		c.Bad = 0.1
+func (p *Phase) astray(d time.Duration) {
+	if p.Bad == 0 {
+		p.Bad = 0.1
 	}
-	if c.Duration == 0 {
-		c.Duration = d
+	if p.Duration == 0 {
+		p.Duration = d
 	}
 }
 
-func (c *Config) takesOver() bool   { return c.Scenario == "takeover" }
-func (c *Config) breaksOff() bool   { return c.Scenario == "storm" }
-func (c *Config) asksForMuch() bool { return c.Scenario == "slow-consumer" }
-func (c *Config) goesAstray() bool  { return c.asksForMuch() || c.Scenario == "half-open" }
+func (p *Phase) takesOver() bool   { return p.Scenario == "takeover" }
+func (p *Phase) breaksOff() bool   { return p.Scenario == "storm" }
+func (p *Phase) asksForMuch() bool { return p.Scenario == "slow-consumer" }
+func (p *Phase) goesAstray() bool  { return p.asksForMuch() || p.Scenario == "half-open" }
 
 // Mix is how the messages divide into kinds, by weight.
 type Mix struct {

@@ -63,9 +63,8 @@ func TestTakeoverWrongs(t *testing.T) {
 // A dropped device comes back when it may, and an answer to what it had said before is no fault.
 func TestReconnect(t *testing.T) {
 	l := &liar{}
-	l.lie = func(p *party, _, text string) bool {
+	l.lie = func(p *party, _, text string) {
 		p.c.Close(engine.NewFarewell(nil, 1001, "going away"))
-		return true
 	}
 	cfg := brief(startLiar(t, l))
 	cfg.Reconnect = Backoff{Base: time.Millisecond, Cap: 20 * time.Millisecond, set: true}
@@ -103,16 +102,16 @@ func TestFileWrongs(t *testing.T) {
 	} {
 		for kind, heard := range map[uint8]string{audio: codec.MediaVoice, media: codec.MediaDocument} {
 			f, d := still(t)
-			f.cfg.Mix = Mix{Audio: 1, Media: 1}
+			f.phase.Mix = Mix{Audio: 1, Media: 1}
 			if kind == audio {
-				f.cfg.Mix.Media = 0
+				f.phase.Mix.Media = 0
 			} else {
-				f.cfg.Mix.Audio = 0
+				f.phase.Mix.Audio = 0
 			}
 			f.say(d, 0)
-			content := f.appendContent(nil, d, kind, 1)
-			require.GreaterOrEqual(t, len(content), f.cfg.MinFile)
-			require.LessOrEqual(t, len(content), f.cfg.MaxFile)
+			content := f.appendContent(nil, d, &message{seq: 1, kind: kind})
+			require.GreaterOrEqual(t, len(content), f.phase.MinFile)
+			require.LessOrEqual(t, len(content), f.phase.MaxFile)
 			m := codec.MediaHead{ID: "f", Kind: heard, ReplyTo: string(f.appendFrameID(nil, d, 1)), Parts: 1, Final: true, Size: len(content)}
 			data := x.spoil(&m, content)
 			d.Message(d.link, codec.AppendMedia(nil, &m, data), f.start)
@@ -141,7 +140,7 @@ func TestMix(t *testing.T) {
 	}
 	f, d := still(t)
 	for _, mix := range []Mix{{90, 5, 5}, {0, 1, 1}, {0, 0, 1}, {0, 1, 0}, {1, 0, 0}, {1, 0, 1}} {
-		f.cfg.Mix = mix
+		f.phase.Mix = mix
 		var n [messageKinds]float64
 		const draws = 4000
 		for seq := range uint32(draws) {

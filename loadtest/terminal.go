@@ -5,6 +5,7 @@ import (
 	"io"
 	"math"
 	"strings"
+	"time"
 
 	hdr "github.com/HdrHistogram/hdrhistogram-go"
 )
@@ -61,11 +62,7 @@ func (r *Report) WritePlot(w io.Writer) error {
 		{"answers a second", func(m Moment) float64 { return float64(m.Answered) }, whole},
 		{"reply p99", func(m Moment) float64 { return m.P99 }, micros},
 	} {
-		values := make([]float64, 0, len(r.Series))
-		most := 0.0
-		for _, m := range r.Series {
-			values, most = append(values, p.of(m)), max(most, p.of(m))
-		}
+		values, most := columns(r.Series, p.of)
 		if most == 0 {
 			continue
 		}
@@ -81,14 +78,27 @@ func whole(v float64) string { return fmt.Sprintf("%.0f", v) }
 // spark is a line of blocks, as high as the values.
 func spark(values []float64, most float64) string {
 	const blocks = " ▁▂▃▄▅▆▇█"
-	each := (len(values)-1)/plotWidth + 1
 	var out strings.Builder
-	for at := 0; at < len(values); at += each {
-		v := 0.0
-		for _, x := range values[at:min(at+each, len(values))] {
-			v = max(v, x)
-		}
+	for _, v := range values {
 		out.WriteRune([]rune(blocks)[int(math.Ceil(v/most*8))])
 	}
 	return out.String()
+}
+
+// columns divides a run into at most plotWidth parts, each as long as the others, and is the most of each and of all.
+func columns(series []Moment, of func(Moment) float64) (values []float64, most float64) {
+	if len(series) == 0 {
+		return nil, 0
+	}
+	each := series[len(series)-1].At/plotWidth + 1
+	if len(series) < plotWidth {
+		each = max(each, time.Second)
+	}
+	values = make([]float64, min(int(series[len(series)-1].At/each)+1, plotWidth))
+	for _, m := range series {
+		v := &values[min(int(m.At/each), len(values)-1)]
+		*v = max(*v, of(m))
+		most = max(most, *v)
+	}
+	return values, most
 }

@@ -1,7 +1,9 @@
 package loadtest
 
 import (
+	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -17,29 +19,20 @@ type Threshold struct {
 // operators, longer ones first.
 var operators = []string{"<=", ">=", "==", "!=", "<", ">"}
 
-// ParseThreshold reads a condition: a figure, an operator, and a number or a duration.
+// ParseThreshold reads a condition: a figure, an operator, and a limit: a number, a duration, or a size.
 func ParseThreshold(text string) (Threshold, error) {
-	bad := usagef("a condition is a figure, an operator and a limit, such as reply.p99<50ms, lost==0 or rate>=100; spans are %s, each with .%s; counts are %s",
-		strings.Join(spanNames[:], ", "), strings.Join(statNames, " ."), strings.Join(countNames[:], ", "))
+	bad := usagef("a condition is a figure, an operator and a limit, such as reply.p99<50ms, lost==0, rate>=100 or server.rss<1GiB; spans are %s, each with .%s; counts are %s; of the server there are %s",
+		strings.Join(spanNames[:], ", "), strings.Join(statNames, " ."), strings.Join(countNames[:], ", "), strings.Join(serverNames, ", "))
 	for at := range text {
 		for _, op := range operators {
 			if !strings.HasPrefix(text[at:], op) {
 				continue
 			}
 			t := Threshold{text: text, figure: strings.TrimSpace(text[:at]), op: op}
-			limit := strings.TrimSpace(text[at+len(op):])
-			if _, isTime, known := newReport().figure(t.figure); !known {
-				return t, bad
-			} else if isTime {
-				d, err := time.ParseDuration(limit)
-				if err != nil {
-					return t, bad
-				}
-				t.limit = float64(d) / float64(time.Microsecond)
-				return t, nil
-			}
+			f := (&Window{Figures: newFigures()}).figure(t.figure)
 			var err error
-			if t.limit, err = strconv.ParseFloat(limit, 64); err != nil {
+			t.limit, err = f.unit.parse(strings.TrimSpace(text[at+len(op):]))
+			if err != nil || !f.known {
 				return t, bad
 			}
 			return t, nil
@@ -48,44 +41,107 @@ func ParseThreshold(text string) (Threshold, error) {
 	return Threshold{}, bad
 }
 
-func newReport() *Report { return &Report{Figures: newFigures()} }
+// OfServer tells whether the condition is about the server's process.
+func (t Threshold) OfServer() bool { return strings.HasPrefix(t.figure, "server.") }
 
-// figure finds a figure by its name; times are in microseconds.
-func (r *Report) figure(name string) (value float64, isTime, known bool) {
-	if name == "rate" {
-		return r.rate(), false, true
+func (u unit) parse(limit string) (float64, error) {
+	factor := 1.0
+	switch u {
+	case duration:
+		d, err := time.ParseDuration(limit)
+		return float64(d) / float64(time.Microsecond), err
+	case size:
+		for unit, bytes := range map[string]float64{"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30} {
+			if number, ok := strings.CutSuffix(limit, unit); ok {
+				limit, factor = strings.TrimSpace(number), bytes
+			}
+		}
 	}
-	if i := slices.Index(countNames[:], name); i >= 0 {
-		return float64(r.Figures.Counts[i]), false, true
+	v, err := strconv.ParseFloat(limit, 64)
+	if v != v {
+		return v, errors.New("no number")
 	}
-	span, s, _ := strings.Cut(name, ".")
-	i := slices.Index(spanNames[:], span)
-	if i < 0 {
-		return 0, false, false
-	}
-	value, known = stat(r.Figures.Spans[i], s)
-	return value, s != "count", known
+	return v * factor, err
 }
 
-// Hold checks the conditions, and keeps those that do not hold. A time of which there is none meets no condition.
-func (r *Report) Hold(all []Threshold) {
+// figure is one by its name.
+type figure struct {
+	value       float64 // of a time in microseconds
+	unit        unit
+	known, none bool // none: it was not measured
+}
+
+type unit uint8
+
+const (
+	number unit = iota
+	duration
+	size
+)
+
+// show is v for a person.
+func (u unit) show(v float64) string {
+	switch u {
+	case duration:
+		return micros(v)
+	case size:
+		if v < 1<<20 {
+			return plain(v/(1<<10)) + " KiB"
+		}
+		return plain(v/(1<<20)) + " MiB"
+	}
+	return plain(v)
+}
+
+// plain is a number with three digits, or all of those before the point.
+func plain(v float64) string {
+	if v >= 100 || v == math.Trunc(v) {
+		return fmt.Sprintf("%.0f", v)
+	}
+	return fmt.Sprintf("%.3g", v)
+}
+
+func (w *Window) figure(name string) figure {
+	if name == "rate" {
+		return figure{value: w.rate(), known: true}
+	}
+	if i := slices.Index(countNames[:], name); i >= 0 {
+		return figure{value: float64(w.Figures.Counts[i]), known: true}
+	}
+	group, s, _ := strings.Cut(name, ".")
+	if group == "server" {
+		return w.serverFigure(s)
+	}
+	i := slices.Index(spanNames[:], group)
+	if i < 0 {
+		return figure{}
+	}
+	h := w.Figures.Spans[i]
+	value, known := stat(h, s)
+	if s == "count" {
+		return figure{value: value, known: known}
+	}
+	return figure{value, duration, known, h.TotalCount() == 0}
+}
+
+// hold checks the conditions, and keeps those that do not hold. What was not measured meets no condition.
+func (w *Window) hold(all []Threshold) {
 	for _, t := range all {
-		value, isTime, _ := r.figure(t.figure)
-		none := false
-		if isTime {
-			n, _, _ := r.figure(t.figure[:strings.IndexByte(t.figure, '.')] + ".count")
-			none = n == 0
+		f := w.figure(t.figure)
+		switch {
+		case f.none:
+			w.Failed = append(w.Failed, t.text+" (not measured)")
+		case !t.holds(f.value):
+			w.Failed = append(w.Failed, fmt.Sprintf("%s (%s)", t.text, f.unit.show(f.value)))
 		}
-		if none || !t.holds(value) {
-			was := fmt.Sprintf("%g", value)
-			if isTime {
-				was = micros(value)
-			}
-			if none {
-				was = "not measured"
-			}
-			r.Failed = append(r.Failed, fmt.Sprintf("%s (%s)", t.text, was))
-		}
+	}
+}
+
+// Hold checks conditions for the whole run, and those of each phase.
+func (r *Report) Hold(all []Threshold) {
+	r.hold(all)
+	for i := range r.Phases {
+		r.Phases[i].hold(r.Phases[i].Does.Fail)
 	}
 }
 

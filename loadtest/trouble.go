@@ -10,11 +10,11 @@ import (
 
 // comeBack lets d connect again, in its own time; a fleet that is about to leave calls nobody back.
 func (f *fleet) comeBack(d *device) {
-	if f.phase >= drain {
+	if f.state >= drain {
 		return
 	}
 	d.stage = away
-	d.since = f.now + f.cfg.Reconnect.delay(f.random, int(d.tries))
+	d.since = f.now + f.phase.Reconnect.delay(f.random, int(d.tries))
 	f.away++
 	f.wheel.Set(d, f.start.Add(d.since))
 }
@@ -23,14 +23,14 @@ func (f *fleet) comeBack(d *device) {
 func (f *fleet) churnDue() (next time.Duration) {
 	for range burst {
 		due := f.churn.due()
-		if due > f.now || due >= f.upTo {
+		if due > f.now || due >= f.phase.upTo {
 			return due
 		}
 		f.churn.n++
 		d := f.quiet()
 		switch {
 		case d == nil:
-		case f.cfg.takesOver():
+		case f.phase.takesOver():
 			f.takeOver(d, due)
 		default:
 			f.figures.Counts[Churned]++
@@ -79,7 +79,7 @@ func (f *fleet) breakOff() {
 		d.gone()
 		link.Drop()
 		d.awaits = true
-		if f.cfg.Reconnect.set {
+		if f.phase.Reconnect.set {
 			f.comeBack(d)
 		} else {
 			f.back = append(f.back, d)
@@ -91,7 +91,7 @@ func (f *fleet) breakOff() {
 func (f *fleet) callBack() (next time.Duration, ok bool) {
 	for range min(burst, len(f.back)) {
 		last := len(f.back) - 1
-		f.back[last].call(f.from)
+		f.back[last].call(f.phase.from)
 		f.back = f.back[:last]
 	}
 	return f.now, len(f.back) > 0
@@ -102,18 +102,24 @@ const longReplies = 8
 
 // goAstray lets the bad devices stop to read; some ask for a lot before.
 func (f *fleet) goAstray() {
-	for i := range f.devices {
+	left := f.phase.strays()
+	for i := range f.devices[:f.called] {
 		d := &f.devices[i]
+		if left == 0 {
+			return
+		}
 		if !d.bad || d.stage != ready {
 			continue
 		}
+		left--
+		f.astray++
 		f.forget(d, Given)
 		link := d.link
 		d.gone()
-		d.stage, d.link = astray, link
+		d.stage, d.link, d.since = astray, link, f.now
 		f.figures.Counts[Astray]++
 		link.SetDeaf(true)
-		if f.cfg.asksForMuch() {
+		if f.phase.asksForMuch() {
 			for range longReplies {
 				f.askForMuch(d)
 			}
@@ -136,7 +142,7 @@ func (f *fleet) fail(d *device, err error) {
 	f.figures.Counts[Failed]++
 	f.figures.note(reason(err))
 	d.dropOld()
-	if f.cfg.Reconnect.set {
+	if f.phase.Reconnect.set {
 		f.comeBack(d)
 	}
 }
@@ -144,6 +150,7 @@ func (f *fleet) fail(d *device, err error) {
 // settleAstray ends the devices that the gateway still has although they went astray.
 func (f *fleet) settleAstray(d *device) {
 	if d.stage == astray {
+		f.astray--
 		link := d.link
 		d.gone()
 		link.Drop()

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
+	"math"
 	"strconv"
 	"strings"
 	"time"
@@ -32,8 +34,40 @@ func writeJSON(w io.Writer, v any) error {
 }
 
 func (r *Report) fields() map[string]any {
+	c := &r.Config
+	all := r.Window.fields()
+	maps.Copy(all, c.Phase.fields())
+	maps.Copy(all, map[string]any{
+		"url": c.URL, "seed": c.Seed, "run": r.Run, "began": r.Began.UTC().Format(time.RFC3339Nano), "took_s": r.Took.Seconds(),
+		"exit": r.Exit(), "verdict": verdicts[r.Exit()],
+	})
+	all["generator"].(map[string]any)["cpu_s"] = r.CPU.Seconds()
+	if r.Lost != "" {
+		all["server_note"] = r.Lost
+	}
+	if r.phased() {
+		var phases []map[string]any
+		for i := range r.Phases {
+			p := r.Phases[i].Does.fields()
+			maps.Copy(p, r.Phases[i].fields())
+			p["began_s"] = r.Phases[i].Began.Sub(r.Began).Seconds()
+			phases = append(phases, p)
+		}
+		all["phases"] = phases
+	}
+	return all
+}
+
+func (p *Phase) fields() map[string]any {
+	return map[string]any{
+		"name": p.Name, "scenario": p.Scenario, "devices": p.Devices, "connect_rate": p.ConnectRate, "rate": p.Rate, "rate_end": p.Rate + p.Rise, "churn": p.Churn,
+		"mix": p.Mix, "size": []int{p.MinSize, p.MaxSize}, "file_size": []int{p.MinFile, p.MaxFile}, "reconnect": p.Reconnect.String(),
+	}
+}
+
+func (w *Window) fields() map[string]any {
 	spansOf := map[string]map[string]float64{}
-	for i, h := range r.Figures.Spans {
+	for i, h := range w.Figures.Spans {
 		if h.TotalCount() == 0 {
 			continue
 		}
@@ -48,21 +82,23 @@ func (r *Report) fields() map[string]any {
 		spansOf[spanNames[i]] = s
 	}
 	countsOf := map[string]int64{}
-	for i, n := range r.Figures.Counts {
+	for i, n := range w.Figures.Counts {
 		countsOf[countNames[i]] = n
 	}
-	c, g := r.Config, r.Generator
+	g := w.Generator
 	all := map[string]any{
-		"url": c.URL, "scenario": c.Scenario, "devices": c.Devices, "connect_rate": c.ConnectRate, "rate": c.Rate, "churn": c.Churn, "seed": c.Seed,
-		"mix": c.Mix, "size": []int{c.MinSize, c.MaxSize}, "file_size": []int{c.MinFile, c.MaxFile}, "reconnect": c.Reconnect.String(),
-		"run": r.Run, "began": r.Began.UTC().Format(time.RFC3339Nano), "took_s": r.Took.Seconds(), "measured_s": r.Measured.Seconds(),
-		"answered_per_s": r.rate(), "spans": spansOf, "counts": countsOf, "notes": r.Figures.Notes,
-		"generator": map[string]any{"cpu_s": g.CPU.Seconds(), "busy": g.Busy, "missed": g.Missed, "start_lag_us": g.StartLag.Microseconds(), "saturated": g.Saturated},
-		"failed":    append([]string{}, r.Failed...), "exit": r.Exit(), "verdict": verdicts[r.Exit()],
+		"measured_s": w.Measured.Seconds(), "ready": w.There, "answered_per_s": w.rate(), "spans": spansOf, "counts": countsOf, "notes": w.Figures.Notes,
+		"generator": map[string]any{"busy": g.Busy, "missed": g.Missed, "start_lag_us": g.StartLag.Microseconds(), "saturated": g.Saturated},
+		"failed":    append([]string{}, w.Failed...),
 	}
-	if u := r.Server; u != nil {
-		s := map[string]any{"rss_before": u.Before, "rss_ready": u.Ready, "rss_most": u.Most, "rss_per_device": r.perDevice(), "cpu_s": u.CPU.Seconds(), "switches": u.Switches, "gone": u.Gone}
-		if cpu, switches, ok := r.perMessage(); ok {
+	if u := w.Server; u != nil {
+		s := map[string]any{"rss_before": u.Before, "rss_ready": u.Ready, "rss_most": u.Most, "rss_per_device": w.perDevice(), "cpu_s": u.CPU.Seconds(), "cores": u.cores(), "seen_s": u.Seen.Seconds()}
+		for name, v := range map[string]int64{"switches": u.Switches, "goroutines_most": u.Goroutines, "fds_most": u.Files} {
+			if v > 0 { // else it is not known
+				s[name] = v
+			}
+		}
+		if cpu, switches, ok := w.perMessage(); ok {
 			s["cpu_us_per_message"], s["switches_per_message"] = float64(cpu.Nanoseconds())/1000, switches
 		}
 		all["server"] = s
@@ -70,22 +106,38 @@ func (r *Report) fields() map[string]any {
 	return all
 }
 
-// WriteCSV writes one line for each figure, under the names that thresholds have too; times are in microseconds.
+// WriteCSV writes one line for each figure, under the names that thresholds have too; times are in microseconds. Lines of a
+// phase of a file end with its name.
 func (r *Report) WriteCSV(w io.Writer) error {
 	out := csv.NewWriter(w)
-	out.Write([]string{"figure", "value"})
-	for i, h := range r.Figures.Spans {
-		for _, name := range statNames {
-			v, _ := stat(h, name)
-			out.Write([]string{spanNames[i] + "." + name, strconv.FormatFloat(v, 'f', 0, 64)})
+	out.Write([]string{"figure", "value", "phase"})
+	r.writeCSV(out, "")
+	if r.phased() {
+		for i := range r.Phases {
+			r.Phases[i].writeCSV(out, r.Phases[i].Does.Name)
 		}
 	}
-	for i, n := range r.Figures.Counts {
-		out.Write([]string{countNames[i], strconv.FormatInt(n, 10)})
-	}
-	out.Write([]string{"rate", strconv.FormatFloat(r.rate(), 'f', 3, 64)})
 	out.Flush()
 	return out.Error()
+}
+
+// figureNames are those of all figures.
+func figureNames() (names []string) {
+	for _, span := range spanNames {
+		for _, s := range statNames {
+			names = append(names, span+"."+s)
+		}
+	}
+	names = append(append(names, countNames[:]...), "rate")
+	return append(names, serverNames...)
+}
+
+func (w *Window) writeCSV(out *csv.Writer, phase string) {
+	for _, name := range figureNames() {
+		if f := w.figure(name); !f.none {
+			out.Write([]string{name, strconv.FormatFloat(math.Round(f.value*1000)/1000, 'f', -1, 64), phase})
+		}
+	}
 }
 
 // Live writes how a run goes, from a goroutine of its own: the loop never waits for a terminal.
@@ -131,12 +183,19 @@ func (l *Live) Close() {
 }
 
 func (m Moment) String() string {
-	s := fmt.Sprintf("%5.0fs %-19s connected %d", m.At.Seconds(), m.Phase, m.Connected)
+	what := m.State
+	if m.Phase != "" {
+		what = m.Phase + ": " + what
+	}
+	s := fmt.Sprintf("%5.0fs %-19s connected %d", m.At.Seconds(), what, m.Connected)
 	if m.TotalSent > 0 {
 		s += fmt.Sprintf("  sent %d/s  answered %d/s  p50 %s  p99 %s  under way %d", m.Sent, m.Answered, micros(m.P50), micros(m.P99), m.Pending)
 	}
 	if m.Lateness > maxLag {
 		s += fmt.Sprintf("  sent up to %s late", micros(float64(m.Lateness.Microseconds())))
+	}
+	if m.RSS > 0 {
+		s += fmt.Sprintf("  server %.1f MiB, %.2f processors", mib(m.RSS), m.Cores)
 	}
 	if m.Refused > 0 {
 		s += fmt.Sprintf("  refused %d", m.Refused)

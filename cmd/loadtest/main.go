@@ -78,20 +78,15 @@ type result interface {
 // run tests one server, or compares two.
 func (o *options) run(ctx context.Context) (result, error) {
 	if o.baseline == "" {
-		r, err := o.watched(ctx, o.serverPID)
-		if err != nil {
-			return nil, err
-		}
-		r.Hold(o.conditions)
-		return r, o.draw(r)
+		return o.single(ctx)
 	}
 	target := o.config.URL
 	p, err := loadtest.RunPairs(ctx, o.pairs, func(ctx context.Context, baseline bool) (*loadtest.Report, error) {
 		if o.config.URL = target; baseline {
 			o.config.URL = o.baseline
-			return o.watched(ctx, o.baselinePID)
+			return o.watched(ctx, o.baselineServer)
 		}
-		return o.watched(ctx, o.serverPID)
+		return o.watched(ctx, o.server)
 	})
 	if err != nil {
 		return nil, err
@@ -100,53 +95,80 @@ func (o *options) run(ctx context.Context) (result, error) {
 	return p, nil
 }
 
-// draw makes the pictures that were asked for.
-func (o *options) draw(r *loadtest.Report) error {
-	if o.html != "" {
-		f, err := os.Create(o.html)
-		if err != nil {
-			return err
+// single tests one server, and makes the pictures that were asked for.
+func (o *options) single(ctx context.Context) (*loadtest.Report, error) {
+	var html *os.File
+	if o.html != "" { // before the run, which may be long
+		var err error
+		if html, err = os.Create(o.html); err != nil {
+			return nil, fmt.Errorf("the page cannot be written: %w", errors.Unwrap(err))
 		}
-		if err := errors.Join(r.WriteHTML(f), f.Close()); err != nil {
-			return err
-		}
+		defer html.Close()
 	}
+	r, err := o.watched(ctx, o.server)
+	if err != nil {
+		return nil, err
+	}
+	r.Hold(o.conditions)
 	if o.hist {
 		o.pictures = append(o.pictures, r.WriteHist)
 	}
 	if o.plot {
 		o.pictures = append(o.pictures, r.WritePlot)
 	}
-	return nil
+	if html == nil {
+		return r, nil
+	}
+	return r, errors.Join(r.WriteHTML(html), html.Close())
 }
 
-// watched runs a test beside a look at the server's process, if there is one to look at.
-func (o *options) watched(ctx context.Context, pid int) (*loadtest.Report, error) {
-	if pid == 0 {
-		return o.test(ctx)
+// watched is where a server is looked at, if at all: by the id of its process, or by its page of metrics.
+type watched struct {
+	pid     int
+	metrics string
+}
+
+func (w watched) begin() (*loadtest.Watch, error) {
+	if w.metrics != "" {
+		return loadtest.WatchMetrics(w.metrics)
 	}
-	w, err := loadtest.NewWatch(pid)
+	return loadtest.NewWatch(w.pid)
+}
+
+// watched runs a test beside a look at the server, if there is one to look at.
+func (o *options) watched(ctx context.Context, server watched) (*loadtest.Report, error) {
+	if server == (watched{}) {
+		return o.test(ctx, o.config)
+	}
+	w, err := server.begin()
 	if err != nil {
 		return nil, err
 	}
-	r, err := o.test(ctx)
-	samples, gone := w.Stop()
+	c := o.config
+	if second := c.Second; second != nil {
+		c.Second = func(m loadtest.Moment) {
+			w.Tell(&m)
+			second(m)
+		}
+	}
+	r, err := o.test(ctx, c)
+	samples, lost := w.Stop()
 	if err == nil {
-		r.Use(samples, gone)
+		r.Use(samples, lost)
 	}
 	return r, err
 }
 
 // test runs what was asked for, in this process or in shards.
-func (o *options) test(ctx context.Context) (*loadtest.Report, error) {
-	if o.shards <= 1 {
-		return loadtest.Run(ctx, o.config)
+func (o *options) test(ctx context.Context, c loadtest.Config) (*loadtest.Report, error) {
+	if o.shards == 1 {
+		return loadtest.Run(ctx, c)
 	}
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err
 	}
-	return loadtest.RunShards(ctx, o.config, o.shards, func() *exec.Cmd { return exec.Command(self) })
+	return loadtest.RunShards(ctx, c, o.shards, func() *exec.Cmd { return exec.Command(self) })
 }
 
 // isTerminal tells whether w is one: a character device that is not /dev/null.

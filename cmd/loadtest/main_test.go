@@ -114,8 +114,8 @@ func TestRuns(t *testing.T) {
 			require.NoError(t, json.Unmarshal([]byte(out), &report))
 			require.Equal(t, 10, report.Counts["answered"])
 			require.Equal(t, "chat", report.Scenario)
-		case bytes.HasPrefix([]byte(out), []byte("figure,value\n")):
-			require.Contains(t, out, "\nanswered,10\n")
+		case bytes.HasPrefix([]byte(out), []byte("figure,value,phase\n")):
+			require.Contains(t, out, "\nanswered,10,\n")
 		default:
 			require.Contains(t, out, "answered 10 ")
 		}
@@ -160,7 +160,7 @@ func TestPictures(t *testing.T) {
 	require.Contains(t, out, "connected, at most 5")
 	html, err := os.ReadFile(file)
 	require.NoError(t, err)
-	require.Contains(t, string(html), "Spectrum of times")
+	require.Contains(t, string(html), "Times by percentile")
 	require.NotContains(t, string(html), secretToken)
 	for _, args := range [][]string{{"--hist", "-o", "json"}, {"--html", file, "--baseline", url}} {
 		status, _, _ = command(context.Background(), env, append(args, url)...)
