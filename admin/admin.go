@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"os"
 	"time"
 
 	"github.com/VictoriaMetrics/metrics"
@@ -112,6 +113,10 @@ func (l *Listener) write(w io.Writer) {
 		all(`agent_tokens_total{direction="output"}`, a.OutputTokens)
 	}
 	metrics.WriteProcessMetrics(w)
+	// The kernel tells how many there are since 6.2; to count a million of them at each look would be dear.
+	if fds, err := os.Stat("/proc/self/fd"); err == nil && fds.Size() > 0 {
+		metrics.WriteGaugeUint64(w, "process_open_fds", uint64(fds.Size()))
+	}
 }
 
 func up(yes bool) int64 {

@@ -4,6 +4,8 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"os"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -86,6 +88,13 @@ func TestEveryNumberIsServed(t *testing.T) {
 	require.NotEmpty(t, all["process_resident_memory_bytes"])
 	require.NotEmpty(t, all["process_cpu_seconds_total"])
 	require.NotEmpty(t, all["go_goroutines"])
+	if counted, err := os.Stat("/proc/self/fd"); err == nil && counted.Size() > 0 {
+		listed, err := os.ReadDir("/proc/self/fd")
+		require.NoError(t, err)
+		told, err := strconv.Atoi(all["process_open_fds"])
+		require.NoError(t, err)
+		require.InDelta(t, len(listed), told, 8, "connections of this test come and go")
+	}
 }
 
 func TestAnAgentWithoutAServiceHasNoNumbers(t *testing.T) {

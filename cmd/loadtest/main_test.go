@@ -14,6 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"mobilegate/admin"
 	"mobilegate/agent"
 	"mobilegate/engine"
 	"mobilegate/loadtest"
@@ -24,16 +25,26 @@ const secretToken = "s3cret-of-the-test"
 
 func startGateway(t testing.TB) (url string) {
 	t.Helper()
+	url, _ = startGatewayWithNumbers(t)
+	return url
+}
+
+// startGatewayWithNumbers also has a listener for operators.
+func startGatewayWithNumbers(t testing.TB) (url, metrics string) {
+	t.Helper()
 	hub, err := session.New(session.Config{Agent: &agent.Echo{}, Access: session.Access{Tokens: []session.Token{{Secret: secretToken}}}, QuotaOff: true, Log: slog.New(slog.DiscardHandler)})
 	require.NoError(t, err)
 	server := engine.New(engine.Config{Host: "127.0.0.1", MaxConnections: 1000, Log: slog.New(slog.DiscardHandler)}, hub)
 	require.NoError(t, server.Start())
 	hub.Start()
+	numbers, err := admin.Listen(admin.Config{Addr: "127.0.0.1:0", Engine: server.Stats, Hub: hub.Stats, Log: slog.New(slog.DiscardHandler)})
+	require.NoError(t, err)
 	t.Cleanup(func() {
+		numbers.Close()
 		require.NoError(t, server.Stop(context.Background()))
 		hub.Close()
 	})
-	return fmt.Sprintf("ws://127.0.0.1:%d/ws", server.Port())
+	return fmt.Sprintf("ws://127.0.0.1:%d/ws", server.Port()), numbers.URL()
 }
 
 // TestMain makes the test binary a shard when it is asked to be one.

@@ -138,3 +138,14 @@ func TestUsageIsComplete(t *testing.T) {
 		require.LessOrEqual(t, len([]rune(line)), 130, line)
 	}
 }
+
+// TestNumbersOfTheGateway: what the gateway itself serves to operators is what --server-metrics reads.
+func TestNumbersOfTheGateway(t *testing.T) {
+	url, metrics := startGatewayWithNumbers(t)
+	env := func(name string) string { return map[string]string{"MOBILE_TOKEN": secretToken}[name] }
+	status, out, errOut := command(context.Background(), env, "-n", "4", "-r", "20", "-d", "1500ms", "--server-metrics", metrics,
+		"--fail", "server.rss>1MiB", "--fail", "server.goroutines>2", "--fail", "server.fds>4", "--fail", "server.cores>0", url)
+	require.Contains(t, []int{loadtest.ExitOK, loadtest.ExitSaturated}, status, errOut+out)
+	require.Regexp(t, `server: \d+\.\d MiB before`, out)
+	require.NotContains(t, out, "does not hold")
+}

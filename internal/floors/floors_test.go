@@ -56,6 +56,7 @@ var home = map[string][]string{
 	"github.com/coder/websocket":        {"sdk/go"},
 	"github.com/vishvananda/netlink":    {"engine"},
 	"github.com/HdrHistogram":           {"loadtest"},
+	"go.yaml.in/yaml":                   {"loadtest"},
 	"github.com/segmentio/asm":          {"media"},
 	"github.com/cenkalti/backoff":       {"internal/upstream", "agent/hermes"},
 	"github.com/sony/gobreaker":         {"internal/upstream"},
@@ -66,7 +67,7 @@ var home = map[string][]string{
 	"github.com/VictoriaMetrics":        {"admin"},
 	"golang.org/x/sys":                  {"engine", "cmd/mobilegate"},
 	// engine: the names of the status codes; media: sniffing; internal/upstream: what a service answers
-	"net/http": {"engine", "sdk/go", "media", "admin", "internal/upstream", "agent/openai", "agent/openai/openaitest", "agent/hermes", "agent/hermes/hermestest", "cmd/fakeagent"},
+	"net/http": {"engine", "sdk/go", "media", "admin", "loadtest", "internal/upstream", "agent/openai", "agent/openai/openaitest", "agent/hermes", "agent/hermes/hermestest", "cmd/fakeagent"},
 }
 
 type pkg struct {
