@@ -86,6 +86,7 @@ func TestFaultsOfHermes(t *testing.T) {
 	}{
 		"busy for a second":  {hermestest.Config{Faults: []hermestest.Fault{{Route: "POST /v1/runs", Status: 429, RetryAfter: "1"}}}, answer},
 		"draining":           {hermestest.Config{Faults: []hermestest.Fault{{Route: "POST /v1/runs", Status: 503, Code: "gateway_draining", RetryAfter: "1", Times: 2}}}, answer},
+		"no events yet":      {hermestest.Config{Faults: []hermestest.Fault{{Route: "GET /v1/runs/{id}/events", Status: 503, RetryAfter: "1"}}}, answer},
 		"the answer is lost": {hermestest.Config{Faults: []hermestest.Fault{{Route: "POST /v1/runs", Lose: true}}}, answer},
 		"no features":        {hermestest.Config{Faults: []hermestest.Fault{{Route: "GET /v1/capabilities", Status: 404, Times: -1}}}, answer},
 		"the key is refused": {hermestest.Config{Faults: []hermestest.Fault{{Route: "POST /v1/runs", Status: 401, Body: "secret"}}}, ""},

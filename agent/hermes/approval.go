@@ -2,6 +2,7 @@ package hermes
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"slices"
 	"strconv"
@@ -9,12 +10,14 @@ import (
 	"time"
 
 	"mobilegate/agent"
+	"mobilegate/internal/upstream"
 )
 
 const (
 	maxApprovals = 16 // of one run that wait
 	maxKnown     = 64
 	maxCommand   = 16 << 10 // bytes of a command that may be allowed: what is longer cannot be read
+	maxAbout     = 4 << 10  // bytes of its description
 	askTries     = 3        // to pass an answer on
 	askPause     = 500 * time.Millisecond
 )
@@ -87,16 +90,23 @@ func (r *run) nextCard() error {
 			continue
 		}
 		c.card = &agent.Card{
-			Kind: agent.ExecApproval, Text: "May this command run?", Command: string(p.frame.Command), Description: string(p.frame.Description),
+			Kind: agent.ExecApproval, Text: "May this command run?", Command: clip(p.frame.Command, maxCommand), Description: clip(p.frame.Description, maxAbout),
 			Choices: choices(p.frame), TTL: left, Answers: make(chan agent.Answer, 1),
 		}
-		if len(c.card.Command) > maxCommand {
-			c.card.Command = strings.ToValidUTF8(c.card.Command[:maxCommand], "") + " …"
+		if len(p.frame.Command) > maxCommand {
 			c.card.Text = "This command is too long to be shown, so it cannot be allowed here."
 		}
 		return r.speech.card(c.card)
 	}
 	return nil
+}
+
+// clip cuts what Hermes says to n bytes, between characters.
+func clip(s text, n int) string {
+	if len(s) <= n {
+		return string(s)
+	}
+	return strings.ToValidUTF8(string(s[:n]), "") + " …"
 }
 
 // choices are those of the request that a card knows. Deny is always one, and where nothing is offered once is the other.
@@ -159,7 +169,8 @@ func (r *run) closeCard() error {
 
 // answer passes on what the user chose. It takes effect once: an answer that may have arrived is sent again only where the
 // agent is known to tell by its id whether it is the same one; else the card stays open, and the status is asked before the
-// next try. When the card has expired here, deny is what the agent hears; its own clock runs a little longer.
+// next try. An answer that Hermes itself refuses for now (500, 503) has not arrived. When the card has expired here, deny is
+// what the agent hears; its own clock runs a little longer.
 func (r *run) answer(ctx context.Context, ans agent.Answer) error {
 	p := r.cards.waiting[0]
 	exact := p.id != "" && r.a.exact.Load()
@@ -172,15 +183,21 @@ func (r *run) answer(ctx context.Context, ans agent.Answer) error {
 		r.leaveOpen(p)
 		return r.closeCard()
 	}
-	if p.unsure && !exact && !r.stillAsks(ctx, p) {
-		ans.Confirm(agent.ErrCardExpired)
-		r.leaveOpen(p)
-		return r.closeCard()
+	if p.unsure && !exact {
+		switch asks, err := r.stillAsks(ctx, p); {
+		case err != nil:
+			ans.Confirm(err)
+			return nil
+		case !asks:
+			ans.Confirm(agent.ErrCardExpired)
+			r.leaveOpen(p)
+			return r.closeCard()
+		}
 	}
 	lost := false
 	for try := 1; ; try++ {
 		err := r.post(ctx, p, ans.Option)
-		over := status(err) == http.StatusNotFound || is(err, "approval_not_pending") || is(err, "approval_not_active")
+		over := status(err) == http.StatusNotFound || status(err) == http.StatusConflict // it is not pending, or the run is not active
 		switch {
 		case err == nil || over && lost: // lost, and it had arrived
 			ans.Confirm(nil)
@@ -189,9 +206,9 @@ func (r *run) answer(ctx context.Context, ans agent.Answer) error {
 			ans.Confirm(agent.ErrCardExpired)
 			return r.closeCard()
 		}
-		doubt := sent(err) || status(err) >= http.StatusInternalServerError
-		lost, p.unsure = lost || doubt, p.unsure || doubt
-		again := doubt && exact || !sent(err) && status(err) == 0 || status(err) == http.StatusTooManyRequests
+		lost = lost || sent(err) || status(err) >= http.StatusInternalServerError
+		p.unsure = p.unsure || sent(err) || status(err) == http.StatusBadGateway || status(err) == http.StatusGatewayTimeout
+		again := exact && upstream.Fault(err) || !sent(err) && status(err) == 0 || status(err) == http.StatusTooManyRequests
 		if !again || try == askTries || !r.follower.wait(time.Duration(try)*askPause) {
 			ans.Confirm(err)
 			return nil
@@ -207,7 +224,11 @@ func (r *run) post(ctx context.Context, p *approval, choice string) error {
 	}
 	var back answer
 	err := r.a.service.Once(ctx, func() error {
-		return r.a.call(ctx, http.MethodPost, "/v1/runs/"+r.id+"/approval", answer{text(choice), text(p.id)}, &back)
+		err := r.a.call(ctx, http.MethodPost, "/v1/runs/"+r.id+"/approval", answer{text(choice), text(p.id)}, &back)
+		if errors.Is(err, errAnswer) {
+			return nil // it took it, whatever it says
+		}
+		return err
 	})
 	if err == nil {
 		r.a.exact.Store(p.id != "" && string(back.Request) == p.id)
@@ -218,13 +239,18 @@ func (r *run) post(ctx context.Context, p *approval, choice string) error {
 	return err
 }
 
-// stillAsks tells whether p is what an answer without an id would reach.
-func (r *run) stillAsks(ctx context.Context, p *approval) bool {
+// stillAsks tells whether p is what an answer without an id would reach; after an error nobody knows.
+func (r *run) stillAsks(ctx context.Context, p *approval) (bool, error) {
 	var st runStatus
 	err := r.a.service.Once(ctx, func() error { return r.a.call(ctx, http.MethodGet, "/v1/runs/"+r.id, nil, &st) })
-	if err != nil || st.Status != "waiting_for_approval" || len(r.cards.waiting) > 1 {
-		return false
+	switch {
+	case status(err) == http.StatusNotFound:
+		return false, nil
+	case err != nil:
+		return false, err
+	case st.Status != "waiting_for_approval", len(r.cards.waiting) > 1:
+		return false, nil
 	}
 	a := st.approval()
-	return a == nil || a.Request == p.frame.Request && a.Command == p.frame.Command && a.Timestamp == p.frame.Timestamp
+	return a == nil || a.Request == p.frame.Request && a.Command == p.frame.Command && a.Timestamp == p.frame.Timestamp, nil
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+	"unicode/utf8"
 
 	"github.com/stretchr/testify/require"
 
@@ -83,10 +84,14 @@ func TestChoices(t *testing.T) {
 }
 
 func TestApprovalTooLongToBeShown(t *testing.T) {
-	play(t, hermestest.Config{Features: hermestest.B, Rules: rule(dangerous(strings.Repeat("x", 100_000) + " rm"))}, Config{}, func(s *stage) {
+	ask := dangerous(strings.Repeat("x", 100_000) + " rm")
+	ask.Text = strings.Repeat("ü", 1<<20)
+	play(t, hermestest.Config{Features: hermestest.B, Rules: rule(ask)}, Config{}, func(s *stage) {
 		h, done := s.begin(s.Context(), turn("m-1", "go"))
 		c := <-h.shown
 		require.Less(s, len(c.Command), maxCommand+10)
+		require.Less(s, len(c.Description), maxAbout+10)
+		require.True(s, utf8.ValidString(c.Description))
 		require.NoError(s, press(c, "deny"))
 		<-done
 		require.NoError(s, h.err)
@@ -127,6 +132,42 @@ func TestAnswerTakesEffectOnce(t *testing.T) {
 				})
 			})
 		}
+	}
+}
+
+// TestAnswerIsRefusedForNow: the card stays open for another answer while Hermes says that it cannot take one, though nobody
+// knows yet whether it looks at ids; so too while it cannot be asked whether an answer has arrived.
+func TestAnswerIsRefusedForNow(t *testing.T) {
+	for generation, features := range generations {
+		t.Run(generation, func(t *testing.T) {
+			faults := []hermestest.Fault{{Route: approvalRoute, Status: 500}, {Route: approvalRoute, Status: 503}, {Route: approvalRoute, Cut: true}, {Route: "GET /v1/runs/{id}", Status: 500}}
+			play(t, hermestest.Config{Features: features, Rules: rule(dangerous("ls")), Faults: faults}, Config{}, func(s *stage) {
+				h, done := s.begin(s.Context(), turn("m-1", "go"))
+				card := <-h.shown
+				for range faults {
+					err := press(card, "once")
+					require.Error(s, err)
+					require.NotErrorIs(s, err, agent.ErrCardExpired)
+				}
+				require.NoError(s, press(card, "once"))
+				<-done
+				require.NoError(s, h.err)
+				require.Equal(s, []hermestest.Answer{{Choice: "once", RequestID: s.hermes.Runs()[0].Answers[0].RequestID}}, s.hermes.Runs()[0].Answers)
+			})
+		})
+	}
+}
+
+// TestAnyReceiptConfirms: a success is one, whatever its body is.
+func TestAnyReceiptConfirms(t *testing.T) {
+	for _, body := range []string{"", "ok", "[]", `{"choice":1}`} {
+		play(t, hermestest.Config{Rules: rule(dangerous("ls")), Faults: []hermestest.Fault{{Route: approvalRoute, Status: 200, Body: body}}}, Config{}, func(s *stage) {
+			ctx, stop := context.WithCancelCause(s.Context())
+			h, done := s.begin(ctx, turn("m-1", "go"))
+			require.NoError(s, press(<-h.shown, "once"))
+			stop(agent.ErrStopped) // this one did not take it, in truth
+			<-done
+		})
 	}
 }
 
@@ -281,6 +322,13 @@ func TestTooLate(t *testing.T) {
 			})
 		})
 	}
+	play(t, hermestest.Config{Rules: rule(dangerous("ls")), Faults: []hermestest.Fault{{Route: approvalRoute, Status: 409, Body: "too late"}}}, Config{}, func(s *stage) {
+		ctx, stop := context.WithCancelCause(s.Context())
+		h, done := s.begin(ctx, turn("m-1", "go"))
+		require.Equal(s, agent.ErrCardExpired, press(<-h.shown, "once"), "in whatever words")
+		stop(agent.ErrStopped)
+		<-done
+	})
 	ask := dangerous("ls")
 	ask.For = time.Minute
 	play(t, hermestest.Config{Rules: rule(ask)}, Config{ApprovalTimeout: time.Minute}, func(s *stage) {

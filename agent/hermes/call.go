@@ -46,7 +46,7 @@ func status(err error) int {
 // sent tells whether the request of err may have reached Hermes although no answer came.
 func sent(err error) bool {
 	var op *net.OpError
-	return status(err) == 0 && !(errors.As(err, &op) && op.Op == "dial")
+	return status(err) == 0 && !errors.Is(err, upstream.ErrDown) && !(errors.As(err, &op) && op.Op == "dial")
 }
 
 // crowded tells whether the agent is there and takes no more for now.

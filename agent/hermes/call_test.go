@@ -81,7 +81,7 @@ func TestRedirection(t *testing.T) {
 	server := httptest.NewServer(http.RedirectHandler(other.URL, http.StatusTemporaryRedirect))
 	defer server.Close()
 	_, ask := over(t, server.URL)
-	require.Equal(t, "The agent did not accept this message.", ask("m-1").tell(t))
+	require.Equal(t, "The agent does not offer what this gateway needs. Its operator has to look after that.", ask("m-1").tell(t))
 }
 
 // TestNonsense: whatever comes back, there is one clear sentence, and nothing of it is in the error.

@@ -17,6 +17,7 @@ var (
 	errCancelled   = errors.New("the run was cancelled elsewhere")
 	errInterrupted = errors.New("the agent ended while the run went on")
 	errStream      = errors.New("the stream of events broke off")
+	errLimit       = errors.New("the turn took too long")
 	errAnswer      = errors.New("an answer that is none")
 	errClosed      = errors.New("the agent was closed")
 )
@@ -40,18 +41,19 @@ func sentence(err error) string {
 		return "The work on this message was stopped elsewhere."
 	case errors.Is(err, errLength):
 		return "The answer is too long to be shown; the rest of it is left out."
+	case errors.Is(err, errLimit):
+		return "The agent has worked on this for a day without an end, and was stopped."
 	case errors.Is(err, errStream):
 		return "The connection to the agent was lost before its answer was complete. Please send the message again."
 	case errors.As(err, &a):
-		switch a.Code {
-		case http.StatusUnauthorized, http.StatusForbidden:
+		switch code := a.Code; {
+		case code == http.StatusUnauthorized, code == http.StatusForbidden:
 			return "The agent does not accept the key of this gateway. Its operator has to correct that."
-		case http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusNotImplemented:
+		case code/100 == 3, code == http.StatusNotFound, code == http.StatusMethodNotAllowed, code == http.StatusNotImplemented:
 			return "The agent does not offer what this gateway needs. Its operator has to look after that."
-		case http.StatusRequestEntityTooLarge:
+		case code == http.StatusRequestEntityTooLarge:
 			return "This message is too large for the agent."
-		}
-		if !upstream.Fault(err) {
+		case !upstream.Fault(err):
 			return "The agent did not accept this message."
 		}
 	}
@@ -62,7 +64,7 @@ func sentence(err error) string {
 func (a *Agent) failure(err error) error {
 	var refused *answered
 	if errors.As(err, &refused) && (refused.Code == http.StatusUnauthorized || refused.Code == http.StatusForbidden) {
-		a.log.Error("hermes: the agent refuses the key of this gateway")
+		a.service.Warn("hermes: the agent refuses the key of this gateway")
 	}
 	return &agent.Failure{Tell: sentence(err), Err: fmt.Errorf("hermes: %w", err)}
 }

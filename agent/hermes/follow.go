@@ -14,6 +14,7 @@ import (
 	"github.com/tmaxmax/go-sse"
 
 	"mobilegate/agent"
+	"mobilegate/internal/upstream"
 )
 
 const (
@@ -82,13 +83,14 @@ func (f *follower) work() {
 		f.tell(event{kind: ended, err: err})
 		return
 	}
-	for tries := 0; ; tries++ {
+	for tries, heard := 0, false; ; tries++ {
 		if stream == nil {
 			err = f.a.service.Once(f.ctx, func() (err error) {
 				stream, err = f.open(http.MethodGet, "/v1/runs/"+f.run+"/events", nil)
 				return err
 			})
 		}
+		heard = heard || err == nil || sent(err)
 		if err == nil {
 			before := f.lastID
 			over := f.read(stream)
@@ -101,7 +103,7 @@ func (f *follower) work() {
 			}
 		}
 		// Without ids one cannot ask for what was missed: a second reader may hear nothing for ever.
-		if f.lastID == "" || tries >= reconnects || status(err) != 0 && !crowded(err) || !f.wait(pause(tries, err)) {
+		if heard && f.lastID == "" || tries >= reconnects || status(err) != 0 && !upstream.Fault(err) || !f.wait(pause(tries, err)) {
 			return
 		}
 	}
@@ -158,7 +160,7 @@ func (f *follower) submit() (stream io.ReadCloser, err error) {
 			err = last
 		}
 		switch {
-		case is(err, "session_not_found") && !created:
+		case f.session && status(err) == http.StatusNotFound && !created:
 			created = true
 			if err := f.createSession(); err != nil {
 				return nil, err

@@ -29,9 +29,11 @@ import (
 )
 
 const (
-	maxAttempts = 8   // at one turn that had failed before
-	maxPictures = 8   // images that are on their way to the agent at a time: each is held in memory, some times over
-	maxLater    = 256 // runs that are stopped as soon as their id is known
+	longest     = 24 * time.Hour // a turn may take: then its place is worth more than a run that does not end
+	maxAttempts = 8              // at one turn that had failed before
+	maxPictures = 8              // images that are on their way to the agent at a time: each is held in memory, some times over
+	maxIdle     = 64             // connections that are kept for the next calls
+	maxLater    = 256            // runs that are stopped as soon as their id is known
 )
 
 // Config says where the agent is. The zero value of every field is useful.
@@ -57,7 +59,6 @@ type Agent struct {
 	cfg     Config
 	base    string
 	client  *http.Client
-	log     *slog.Logger
 	service *upstream.Service
 	can     capability
 	failed  failures
@@ -97,9 +98,6 @@ func New(cfg Config) (*Agent, error) {
 	if cfg.MaxMedia <= 0 {
 		cfg.MaxMedia = 8 << 20
 	}
-	if cfg.Log == nil {
-		cfg.Log = slog.New(slog.DiscardHandler)
-	}
 	u, err := url.Parse(cfg.URL)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
 		return nil, errors.New("hermes: the URL must be http://HOST:PORT or https://HOST:PORT, with no more than a path behind it")
@@ -108,7 +106,7 @@ func New(cfg Config) (*Agent, error) {
 		return nil, errors.New("hermes: the key must be of visible ASCII characters")
 	}
 	a := &Agent{
-		cfg: cfg, base: strings.TrimRight(cfg.URL, "/"), client: client(cfg.Client), log: cfg.Log,
+		cfg: cfg, base: strings.TrimRight(cfg.URL, "/"), client: upstream.Client(cfg.Client, maxIdle),
 		service: upstream.New("hermes", cfg.Log), can: capability{turn: make(chan struct{}, 1)},
 		share: share{max: cfg.MaxMedia}, picture: make(chan struct{}, maxPictures),
 	}
@@ -132,19 +130,6 @@ func New(cfg Config) (*Agent, error) {
 		a.share.spool = a.spool
 	}
 	return a, nil
-}
-
-// client follows no redirection, which would show the key to somebody else, and sets no limit to a stream.
-func client(c *http.Client) *http.Client {
-	if c == nil {
-		t := http.DefaultTransport.(*http.Transport).Clone()
-		t.MaxIdleConnsPerHost = 64
-		c = &http.Client{Transport: t}
-	}
-	own := *c
-	own.Timeout = 0
-	own.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-	return &own
 }
 
 // Close waits for the runs that are yet to be stopped. Nobody may be in Ask any more.
@@ -201,9 +186,11 @@ func (a *Agent) Ask(ctx context.Context, t *agent.Turn, emit func(agent.Event)) 
 	if reply, ok := a.Instant(t); ok {
 		return reply, nil
 	}
+	limited, cancel := context.WithTimeoutCause(ctx, longest, errLimit)
+	defer cancel()
 	first := a.failed.next(t, time.Now())
 	for n := first; ; n++ {
-		reply, replayed, err := a.attempt(ctx, t, n, emit)
+		reply, replayed, err := a.attempt(limited, t, n, emit)
 		switch {
 		case err == nil:
 			return reply, nil
@@ -211,7 +198,7 @@ func (a *Agent) Ask(ctx context.Context, t *agent.Turn, emit func(agent.Event)) 
 			return "", context.Cause(ctx)
 		case replayed && n+1 < first+maxAttempts:
 			continue
-		case replayed || died(err):
+		case replayed || died(err) || status(err) != 0 && !errors.Is(err, errStream):
 			a.failed.add(t, n, time.Now())
 		}
 		a.can.stale.Store(true)

@@ -76,6 +76,12 @@ func TestImageRunMeetsTrouble(t *testing.T) {
 		require.Equal(s, "one two", h.text())
 		require.Len(s, s.hermes.Runs(), 1)
 	})
+	missing := []hermestest.Fault{{Route: "POST /api/sessions/{id}/chat/stream", Status: 404, Body: "no such session"}}
+	play(t, hermestest.Config{Features: hermestest.B, Faults: missing}, Config{}, func(s *stage) { // whatever it calls that
+		h := s.ask(pixel())
+		require.NoError(s, h.err)
+		require.Equal(s, 1, s.count("POST /api/sessions"))
+	})
 	play(t, hermestest.Config{Rules: steps}, Config{}, func(s *stage) { // this one ends with its reader
 		h := s.ask(pixel())
 		require.Equal(s, "one ", h.text())

@@ -17,7 +17,7 @@ const (
 	pollEvery  = 2 * time.Second  // the status, where there is no stream
 	checkEvery = 30 * time.Second // the status, where the stream brings nothing but comments
 	outage     = 2 * time.Minute  // without an answer that a run survives where there is no stream
-	stopWithin = 5 * time.Second
+	stopWithin = 3 * time.Second
 )
 
 // run is one run at Hermes, as Ask's goroutine sees it.
@@ -197,12 +197,12 @@ func (r *run) check(ctx context.Context, streams bool) error {
 	return nil
 }
 
-// leave is what happens to the run when the turn is over before. If the user stopped it, it is stopped; if its id is not
-// known yet, as soon as it is. Else it goes on: the application's repeat of the message finds it again.
+// leave is what happens to the run when the turn is over before. If the user stopped it, or it took too long, it is stopped;
+// if its id is not known yet, as soon as it is. Else it goes on: the application's repeat of the message finds it again.
 func (r *run) leave(ctx context.Context) {
-	f := r.follower
+	f, cause := r.follower, context.Cause(ctx)
 	switch {
-	case !errors.Is(context.Cause(ctx), agent.ErrStopped):
+	case cause != agent.ErrStopped && cause != errLimit:
 	case r.id != "":
 		f.cancel()
 		r.a.stop(r.id)
@@ -218,7 +218,7 @@ func (r *run) leave(ctx context.Context) {
 	}):
 		return
 	default:
-		r.a.log.Warn("hermes: a run may not have been stopped: too many wait for that")
+		r.a.service.Warn("hermes: a run may not have been stopped: too many wait for that")
 	}
 	f.end()
 }
@@ -233,6 +233,6 @@ func (a *Agent) stop(id string) {
 		err = stop() // it may have come back by now, and the user wants it
 	}
 	if err != nil && status(err) != http.StatusNotFound && status(err) != http.StatusConflict { // else it is over already
-		a.log.Warn("hermes: a run could not be stopped", "err", err)
+		a.service.Warn("hermes: a run could not be stopped", "err", err)
 	}
 }

@@ -33,6 +33,22 @@ func TestStreamIsLost(t *testing.T) {
 	}
 }
 
+// TestStreamIsRefusedAtFirst: who has heard nothing yet asks again, also an agent whose stream has one reader only.
+func TestStreamIsRefusedAtFirst(t *testing.T) {
+	for name, features := range generations {
+		for _, code := range []int{429, 500, 503} {
+			t.Run(name, func(t *testing.T) {
+				faults := []hermestest.Fault{{Route: "GET /v1/runs/{id}/events", Status: code, Times: 2}}
+				play(t, hermestest.Config{Features: features, Think: time.Minute, Faults: faults, Rules: rule(step("words", "one two"))}, Config{}, func(s *stage) {
+					h := s.says("m-1", "count", "one two")
+					require.Empty(s, h.reply, "it was streamed")
+					require.Equal(s, 3, s.count("GET /v1/runs/{id}/events"))
+				})
+			})
+		}
+	}
+}
+
 func TestDuplicatesAreDropped(t *testing.T) {
 	steps := rule(step("delta", "one "), step("duplicate", ""), step("delta", "two "), step("delta", "two "), step("duplicate", ""), step("cut", ""), step("delta", "three"))
 	play(t, hermestest.Config{Features: hermestest.B, Rules: steps}, Config{}, func(s *stage) {
@@ -46,7 +62,7 @@ func TestJournalIsGone(t *testing.T) {
 		Faults: []hermestest.Fault{{Route: "GET /v1/runs/{id}/events", Skip: 1, Times: -1, Status: 500}},
 	}, Config{}, func(s *stage) {
 		s.says("m-1", "count", "one two")
-		require.Equal(s, 2, s.count("GET /v1/runs/{id}/events"), "then it is polled")
+		require.Equal(s, 1+reconnects, s.count("GET /v1/runs/{id}/events"), "then it is polled")
 	})
 }
 

@@ -15,6 +15,9 @@ const (
 	maxFiles = 32       // of one answer
 )
 
+// tellNothing is the answer where there is none: the user has waited for one.
+const tellNothing = "The agent has finished, and said nothing."
+
 var errLength = errors.New("the answer is too long")
 
 // speech is what the device hears of one run. It is used by Ask's goroutine only.
@@ -160,7 +163,10 @@ func (p *speech) finish(output string) (reply string, err error) {
 		p.emit(agent.Event{Kind: agent.Delta, Text: reply})
 		reply = ""
 	}
-	return p.files(reply), nil
+	if reply = p.files(reply); reply == "" && p.said.Len() == 0 && len(p.sent) == 0 {
+		reply = tellNothing
+	}
+	return reply, nil
 }
 
 // rest is what text, the answer as a whole, has beyond what was streamed. Hermes repeats in it the last part of what it

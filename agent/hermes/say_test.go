@@ -17,7 +17,8 @@ func TestOutput(t *testing.T) {
 	}{
 		{"", "all", "all", false},
 		{"", " all \n", "all", false},
-		{"", "", "", false},
+		{"", "", tellNothing, false},
+		{"", " \n", tellNothing, false},
 		{"all", "all", "all", false},
 		{"all", "", "all", false},
 		{"all of", "all of it", "all of it", true},

@@ -34,6 +34,16 @@ func TestStop(t *testing.T) {
 	}
 }
 
+// TestRunWithoutAnEnd: what Hermes works on for ever does not keep its place for ever.
+func TestRunWithoutAnEnd(t *testing.T) {
+	play(t, hermestest.Config{Rules: rule(step("delta", "soon"), step("wait", ""))}, Config{}, func(s *stage) {
+		start := time.Now()
+		require.Contains(s, s.ask(turn("m-1", "go")).tell(s.T), "was stopped")
+		require.Equal(s, longest, time.Since(start))
+		require.Equal(s, 1, s.hermes.Runs()[0].Stops)
+	})
+}
+
 // TestStopComesFirst: the run is stopped although its id was not known yet, and the turn does not wait for that.
 func TestStopComesFirst(t *testing.T) {
 	play(t, hermestest.Config{Rules: rule(step("wait", "")), Faults: []hermestest.Fault{{Route: "POST /v1/runs", Delay: 5 * time.Second}}}, Config{}, func(s *stage) {

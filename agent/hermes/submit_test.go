@@ -41,6 +41,33 @@ func TestRepeatIsAnotherAttempt(t *testing.T) {
 	})
 }
 
+// TestRepeatAfterARefusal: what Hermes has answered with an error is over, so the repeat of the application is a new attempt;
+// a request without an answer may have begun the run, which the repeat then finds.
+func TestRepeatAfterARefusal(t *testing.T) {
+	for name, c := range map[string]struct {
+		fault hermestest.Fault
+		keys  int
+	}{
+		"broken": {hermestest.Fault{Status: 500, Times: 4}, 2}, "refused": {hermestest.Fault{Status: 400}, 2}, "lost": {hermestest.Fault{Lose: true, Times: 4}, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c.fault.Route = "POST /v1/runs"
+			play(t, hermestest.Config{Features: hermestest.B, Faults: []hermestest.Fault{c.fault}}, Config{}, func(s *stage) {
+				s.ask(turn("m-1", "hello")).tell(s.T)
+				s.says("m-1", "hello", "turn 1: hello")
+				keys := map[string]bool{}
+				for _, r := range s.hermes.Requests() {
+					if r.Route == "POST /v1/runs" {
+						keys[r.Header.Get("Idempotency-Key")] = true
+					}
+				}
+				require.Len(s, keys, c.keys)
+				require.Len(s, s.hermes.Runs(), 1)
+			})
+		})
+	}
+}
+
 // TestLostReceipt: the run that a lost request began is this turn's own; when it fails, that is what the user hears.
 func TestLostReceipt(t *testing.T) {
 	play(t, hermestest.Config{Features: hermestest.B, Rules: rule(step("fail", "")), Faults: []hermestest.Fault{{Route: "POST /v1/runs", Lose: true}}}, Config{}, func(s *stage) {
@@ -165,7 +192,7 @@ func TestHermesIsDown(t *testing.T) {
 func TestRefused(t *testing.T) {
 	play(t, hermestest.Config{Key: "another"}, Config{}, func(s *stage) {
 		require.Equal(s, "The agent does not accept the key of this gateway. Its operator has to correct that.", s.ask(turn("m-1", "hello")).tell(s.T))
-		require.Contains(s, s.log.String(), "level=ERROR")
+		require.Contains(s, s.log.String(), "refuses the key")
 	})
 	for code, want := range map[int]string{
 		400: "The agent did not accept this message.", 413: "This message is too large for the agent.",

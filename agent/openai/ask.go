@@ -19,10 +19,6 @@ func (a *Agent) turn(ctx context.Context, t *agent.Turn, emit func(agent.Event))
 		}
 		defer give(a.files)
 	}
-	if err := take(ctx, a.calls); err != nil {
-		return "", err
-	}
-	defer give(a.calls)
 	q, reply, err := a.question(ctx, t)
 	if err != nil || reply != "" {
 		return reply, err
@@ -102,8 +98,8 @@ func (a *Agent) keep(o agent.Owner, q *question, said string) {
 	if said == "" {
 		said = "(The user stopped this answer before it began.)" // some models want an answer to every question
 	}
-	if err := a.history.add(o, exchange{Question: q.text, Answer: said}); err != nil {
-		a.cfg.Log.Error("a conversation was not kept", "err", err)
+	if err := a.history.add(o, exchange{Question: q.text, Answer: strings.Clone(said)}); err != nil {
+		a.service.Warn("a conversation was not kept", "err", err)
 		return
 	}
 	a.pictures.update(o, func(p shown) shown {

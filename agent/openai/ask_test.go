@@ -87,7 +87,7 @@ func TestStop(t *testing.T) {
 func TestStopAtOnce(t *testing.T) {
 	for name, c := range map[string]struct {
 		step openaitest.Step
-		busy bool // there is no place
+		busy bool // there is no place for its file
 	}{
 		"for the service":  {step: openaitest.Step{Wait: hour}},
 		"for the first":    {step: openaitest.Step{KeepAlive: 1, Pace: pace(time.Duration(hour))}},
@@ -96,15 +96,17 @@ func TestStopAtOnce(t *testing.T) {
 		"for its own turn": {busy: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			play(t, openaitest.Script{Steps: []openaitest.Step{c.step}}, func(cfg *Config) { cfg.MaxCalls = 1 }, func(t *testing.T, s *stage) {
+			play(t, openaitest.Script{Steps: []openaitest.Step{c.step}}, func(cfg *Config) { cfg.MaxFiles = 1 }, func(t *testing.T, s *stage) {
+				turn := agent.Turn{Text: "hello"}
 				if c.busy {
-					s.calls <- struct{}{}
-					defer func() { <-s.calls }()
+					turn.File = fileOf("image", "", "", pictureOf(t))
+					s.files <- struct{}{}
+					defer func() { <-s.files }()
 				}
 				ctx, stop := context.WithCancelCause(t.Context())
 				start := time.Now()
 				time.AfterFunc(10*time.Second, func() { stop(agent.ErrStopped) })
-				require.ErrorIs(t, s.ask(ctx, agent.Turn{Text: "hello"}).err, agent.ErrStopped)
+				require.ErrorIs(t, s.ask(ctx, turn).err, agent.ErrStopped)
 				require.Equal(t, 10*time.Second, time.Since(start))
 			})
 		})
@@ -123,20 +125,6 @@ func TestEndedTurnIsForgotten(t *testing.T) {
 		require.Equal(t, "turn 2: once more", s.say("once more"))
 		require.Equal(t, openaitest.Message{Role: "user", Text: "wait"}, s.last().Messages[0])
 		require.Contains(t, s.last().Messages[1].Text, "stopped")
-	})
-}
-
-func TestPlaces(t *testing.T) {
-	play(t, openaitest.Script{Pace: openaitest.Duration(time.Second)}, func(c *Config) { c.MaxCalls = 2 }, func(t *testing.T, s *stage) {
-		start := time.Now()
-		done := make(chan struct{})
-		for range 6 {
-			go func() { s.say("hello"); done <- struct{}{} }() // three words: three seconds
-		}
-		for range 6 {
-			<-done
-		}
-		require.Equal(t, 9*time.Second, time.Since(start), "two at a time")
 	})
 }
 

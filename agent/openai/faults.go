@@ -52,6 +52,14 @@ func reason(ctx context.Context, err error) error {
 	return errConnect
 }
 
+// once keeps a call from being made again that took all the time there was, or all the room.
+func once(err error) error {
+	if errors.Is(err, errSilent) || errors.Is(err, errLong) {
+		return upstream.Final(err)
+	}
+	return err
+}
+
 // failure says to the user what went wrong with a turn, which held f or nothing.
 func failure(err error, f *agent.File) *agent.Failure {
 	tell := "The model cannot be reached right now. Please try again in a few minutes."
@@ -76,7 +84,7 @@ func failure(err error, f *agent.File) *agent.Failure {
 	case errors.Is(err, picture.ErrFormat), errors.Is(err, picture.ErrNoFit):
 		tell = "The picture could not be read. Please send it as JPEG or PNG."
 	case errors.Is(err, picture.ErrTooBig):
-		tell = "The picture has too many pixels: at most 50 million."
+		tell = "The picture has too many pixels. Please send a smaller one."
 	}
 	return &agent.Failure{Tell: tell, Err: err}
 }
@@ -88,6 +96,8 @@ func told(code int, f *agent.File) string {
 		return "The model has too much to do right now. Please try again in a minute."
 	case code == http.StatusUnauthorized, code == http.StatusForbidden, code == http.StatusPaymentRequired:
 		return "The model's service does not accept this gateway's key. Please tell whoever runs it."
+	case code/100 == 3:
+		return "The model's service is not where this gateway looks for it. Please tell whoever runs this gateway."
 	case code == http.StatusNotFound:
 		return "The model's service does not know the model. Please tell whoever runs this gateway."
 	case code >= http.StatusInternalServerError, code == http.StatusRequestTimeout:

@@ -172,15 +172,25 @@ func TestRecordings(t *testing.T) {
 func TestLongTranscript(t *testing.T) {
 	wave := fileOf("audio", "audio/wav", "", []byte("RIFF"))
 	for _, step := range []openaitest.Step{{Text: strings.Repeat("a ", maxTranscript)}, {Body: strings.Repeat(" ", 5*maxTranscript)}, {Wait: hour}} {
-		play(t, openaitest.Script{Steps: []openaitest.Step{step, step, step, step}}, func(c *Config) { c.TranscribeModel = "ears-1" }, func(t *testing.T, s *stage) {
+		play(t, openaitest.Script{Steps: []openaitest.Step{step}}, func(c *Config) { c.TranscribeModel = "ears-1" }, func(t *testing.T, s *stage) {
 			s.fails(agent.Turn{File: wave})
 			require.Equal(t, "turn 1: a recording of 4 bytes", s.hears(agent.Turn{File: wave}))
 		})
 	}
 }
 
-func TestEnding(t *testing.T) {
-	for mime, want := range map[string]string{"audio/ogg": ".ogg", "Audio/MPEG": ".mp3", "audio/x-m4a": ".m4a", "audio/webm": ".webm", "audio/flac": ".flac", "audio/wav": ".wav", "": ".wav"} {
-		require.Equal(t, want, ending(mime), mime)
-	}
+// TestRecordingsOfAnyType: what a device calls its recording reaches no service, and a type that is none is no fault of
+// the service, whose circuit is everybody's.
+func TestRecordingsOfAnyType(t *testing.T) {
+	play(t, openaitest.Script{}, func(c *Config) { c.TranscribeModel = "ears-1" }, func(t *testing.T, s *stage) {
+		for mime, want := range map[string]string{
+			"audio/ogg": ".ogg", "Audio/MPEG": ".mp3", "audio/x-m4a": ".m4a", "audio/webm;codecs=opus": ".webm", "audio/flac": ".flac", "audio/wav": ".wav",
+			"": ".wav", "a b": ".wav", "audio": ".wav", "audio/ogg\r\nX: y": ".wav", "\x00": ".wav",
+		} {
+			n := len(s.api.Requests())
+			s.hears(agent.Turn{File: fileOf("audio", mime, "", []byte("sound"))})
+			require.Equal(t, "recording"+want, s.api.Requests()[n].File, mime)
+		}
+		require.Zero(t, s.Health().Failures)
+	})
 }

@@ -30,8 +30,8 @@ type Config struct {
 	Temperature     *float64 // nil: the service's own
 	MaxTokens       int      // of an answer; 0: the service's own
 
-	MaxCalls int // turns that the service works on at a time; the others wait (256)
-	MaxFiles int // how many of those may hold a picture or a recording, some 15 MB each (16)
+	MaxCalls int // turns that its caller runs at a time: so many connections are kept for the next ones (256)
+	MaxFiles int // how many turns may hold a picture or a recording, some 15 MB each (16)
 	MaxImage int // bytes of a picture; a larger one is made smaller (2.5 MiB, which every known service takes)
 
 	FirstTimeout time.Duration // until the first sign of an answer (90 s)
@@ -55,7 +55,6 @@ type Agent struct {
 	service  *upstream.Service
 	history  history
 	pictures *shelf[shown]
-	calls    chan struct{}
 	files    chan struct{}
 	form     atomic.Int32 // of requests; see forms
 	settled  atomic.Bool  // the service took one of that form
@@ -80,25 +79,17 @@ func New(cfg Config) (*Agent, error) {
 	cfg.HistoryBytes = cmp.Or(cfg.HistoryBytes, 64<<10)
 	cfg.HistoryMemory = cmp.Or(cfg.HistoryMemory, 64<<20)
 	cfg.HistoryFileBytes = cmp.Or(cfg.HistoryFileBytes, 1<<30)
-	if cfg.Log == nil {
-		cfg.Log = slog.New(slog.DiscardHandler)
-	}
 	if cfg.Model == "" {
 		return nil, errors.New("openai: no model is set")
 	}
 	if u, err := url.Parse(cfg.BaseURL); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
 		return nil, errors.New("openai: the base URL must be one such as https://HOST/v1") // it may hold a secret
 	}
-	if cfg.Client == nil {
-		t := http.DefaultTransport.(*http.Transport).Clone()
-		t.MaxIdleConns, t.MaxIdleConnsPerHost = cfg.MaxCalls, cfg.MaxCalls
-		cfg.Client = &http.Client{Transport: t}
-	}
+	cfg.Client = upstream.Client(cfg.Client, cfg.MaxCalls)
 	a := &Agent{
 		cfg:      cfg,
 		service:  upstream.New("openai", cfg.Log),
 		pictures: newShelf(maxPictures, shown.size),
-		calls:    make(chan struct{}, cfg.MaxCalls),
 		files:    make(chan struct{}, cfg.MaxFiles),
 	}
 	// Not openai.NewClient, which takes keys and addresses out of the environment.

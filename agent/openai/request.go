@@ -68,7 +68,7 @@ func (r request) encode(form int32) ([]byte, error) {
 func (a *Agent) request(o agent.Owner, q *question) *request {
 	past, err := a.history.recall(o)
 	if err != nil {
-		a.cfg.Log.Error("a conversation was not remembered", "err", err)
+		a.service.Warn("a conversation was not remembered", "err", err)
 	}
 	r := &request{Model: a.cfg.Model, Stream: true, Temperature: a.cfg.Temperature, MaxTokens: a.cfg.MaxTokens}
 	if a.cfg.System != "" {

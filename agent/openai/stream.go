@@ -19,7 +19,7 @@ import (
 
 const (
 	maxEvent = 1 << 20         // bytes between two events of a stream
-	lastWait = 5 * time.Second // for the usage and the mark of the end, once the answer is complete
+	lastWait = 2 * time.Second // for the usage and the mark of the end, once the answer is complete
 )
 
 // stream is an answer on its way. It belongs to the goroutine of its turn and ends with close.
@@ -44,7 +44,7 @@ func (a *Agent) open(ctx context.Context, r *request) (*stream, error) {
 		var s *stream
 		err = a.service.Do(ctx, func() (err error) {
 			s, err = a.begin(ctx, data)
-			return err
+			return once(err)
 		})
 		if err == nil {
 			a.form.Store(form)

@@ -28,8 +28,8 @@ func (a *Agent) hearing(ctx context.Context, f *agent.File) (q *question, reply 
 	}
 	var text string
 	err = a.service.Do(ctx, func() (err error) {
-		text, err = a.transcribe(ctx, data, "recording"+ending(f.Mime), f.Mime)
-		return err
+		text, err = a.transcribe(ctx, data, f.Mime)
+		return once(err)
 	})
 	if err == nil && text == "" {
 		return nil, "I could not hear any words in this recording.", nil
@@ -38,12 +38,13 @@ func (a *Agent) hearing(ctx context.Context, f *agent.File) (q *question, reply 
 }
 
 // transcribe makes one call.
-func (a *Agent) transcribe(ctx context.Context, data []byte, name, mime string) (string, error) {
+func (a *Agent) transcribe(ctx context.Context, data []byte, mime string) (string, error) {
+	ending, mime := recorded(mime)
 	b := watch(ctx, a.cfg.FirstTimeout)
 	var res *http.Response
 	if err := b.asking(func() error {
 		_, err := a.client.Audio.Transcriptions.New(b.ctx, openai.AudioTranscriptionNewParams{
-			File:  openai.File(bytes.NewReader(data), name, mime),
+			File:  openai.File(bytes.NewReader(data), "recording"+ending, mime),
 			Model: openai.AudioModel(a.cfg.TranscribeModel),
 		}, option.WithResponseBodyInto(&res))
 		return err
@@ -68,19 +69,21 @@ func (a *Agent) transcribe(ctx context.Context, data []byte, name, mime string) 
 	return strings.TrimSpace(*heard.Text), nil
 }
 
-// ending is what the name of a recording ends with: services go by it, and not by the type.
-func ending(mime string) string {
-	switch strings.ToLower(mime) {
+// recorded says what the name of a recording ends with, since services go by it, and its type: one of ours, whatever the device
+// calls it.
+func recorded(mime string) (ending, plain string) {
+	mime, _, _ = strings.Cut(strings.ToLower(mime), ";")
+	switch strings.TrimSpace(mime) {
 	case "audio/ogg", "audio/opus", "application/ogg":
-		return ".ogg"
+		return ".ogg", "audio/ogg"
 	case "audio/mpeg", "audio/mp3":
-		return ".mp3"
-	case "audio/mp4", "audio/m4a", "audio/x-m4a", "audio/aac":
-		return ".m4a"
-	case "audio/webm":
-		return ".webm"
+		return ".mp3", "audio/mpeg"
+	case "audio/mp4", "audio/m4a", "audio/x-m4a", "audio/aac", "video/mp4":
+		return ".m4a", "audio/mp4"
+	case "audio/webm", "video/webm":
+		return ".webm", "audio/webm"
 	case "audio/flac", "audio/x-flac":
-		return ".flac"
+		return ".flac", "audio/flac"
 	}
-	return ".wav"
+	return ".wav", "audio/wav"
 }

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"time"
 
 	"mobilegate/agent"
 	"mobilegate/agent/hermes"
@@ -34,6 +35,16 @@ func (c *config) agents() []setting {
 			return nil
 		}},
 		{"MOBILE_OPENAI_MAX_TOKENS", "openai-max-tokens", "tokens of an answer (default the service's)", number(&c.openai.MaxTokens, 1, 1<<24)},
+		{"MOBILE_OPENAI_TIMEOUT", "openai-timeout", "silence of the service before it begins to answer, up to 10m (default 90s)", func(v string) error {
+			d, err := time.ParseDuration(v)
+			if err != nil || d < time.Second || d > 10*time.Minute {
+				return errors.New("must be a duration such as 90s, from 1s to 10m")
+			}
+			c.openai.FirstTimeout = d
+			return nil
+		}},
+		{"MOBILE_OPENAI_HISTORY_TURNS", "openai-history-turns", "questions with their answers that a conversation holds (default 40)", number(&c.openai.HistoryTurns, 1, 1000)},
+		{"MOBILE_OPENAI_HISTORY_BYTES", "openai-history-bytes", "bytes of them: less for a model with a small context (default 65536)", number(&c.openai.HistoryBytes, 1000, 1<<20)},
 		{"MOBILE_OPENAI_HISTORY", "openai-history", "file in which conversations outlive a restart (default none: they are kept in memory)", text(&c.openai.HistoryFile)},
 		{"MOBILE_HERMES_URL", "hermes-url", "API server of the Hermes agent (default http://127.0.0.1:8642)", text(&c.hermes.URL)},
 		{"MOBILE_MEDIA_DIR", "media-dir", "folder for the files of devices, which the Hermes agent reads as the same user (default none: it gets images only)", text(&c.hermes.MediaDir)},

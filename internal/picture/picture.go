@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"image"
+	"image/color"
 	_ "image/gif"
 	"image/jpeg"
 	_ "image/png"
@@ -18,10 +19,10 @@ import (
 )
 
 const (
-	maxPixels = 50_000_000 // of a picture; each takes up to 8 bytes while it is decoded
-	firstEdge = 2048       // pixels of the longer side of a picture that is made smaller: models look at no more
-	lastEdge  = 64         // what is too big even then stays so
-	quality   = 85         // of JPEG
+	maxDecoded = 256 << 20 // bytes that a picture may take while it is decoded
+	firstEdge  = 2048      // pixels of the longer side of a picture that is made smaller: models look at no more
+	lastEdge   = 64        // what is too big even then stays so
+	quality    = 85        // of JPEG
 )
 
 // What may be wrong with a picture.
@@ -43,7 +44,7 @@ func Fit(ctx context.Context, data []byte, limit int) (fit []byte, mime string, 
 	switch {
 	case err != nil || c.Width <= 0 || c.Height <= 0:
 		return nil, "", ErrFormat
-	case c.Width > maxPixels/c.Height:
+	case c.Width > maxDecoded/weight(c, format, data)/c.Height:
 		return nil, "", ErrTooBig
 	case len(data) <= limit && (format == "jpeg" || format == "png" || format == "gif" || format == "webp"):
 		return data, "image/" + format, nil
@@ -74,6 +75,17 @@ func Fit(ctx context.Context, data []byte, limit int) (fit []byte, mime string, 
 		img = upright(img, 1, edge)
 	}
 	return nil, "", context.Cause(ctx)
+}
+
+// weight is what a pixel of a picture takes while it is decoded, in bytes.
+func weight(c image.Config, format string, data []byte) int {
+	switch {
+	case format == "jpeg" && bytes.Contains(data, []byte{0xff, 0xc2}): // a progressive one: all coefficients are held
+		return 15
+	case c.ColorModel == color.RGBA64Model, c.ColorModel == color.NRGBA64Model, c.ColorModel == color.Gray16Model:
+		return 8
+	}
+	return 4
 }
 
 // upright draws src on white, turned as its orientation says, so that neither side is longer than edge.

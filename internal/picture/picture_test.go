@@ -151,25 +151,34 @@ func TestFitRefuses(t *testing.T) {
 		"nothing":  nil,
 		"text":     []byte("no picture at all"),
 		"no more":  encoded(t, func(b *bytes.Buffer) error { return png.Encode(b, noise(10, 10)) })[:20],
-		"no width": header(0, 10),
+		"no width": header(0, 10, 8),
 	} {
 		_, _, err := Fit(t.Context(), data, 1<<20)
 		require.Equal(t, ErrFormat, err, name)
 	}
 	// The header says what decoding would cost; nothing of that size is ever made.
-	for _, size := range [][2]uint32{{10_000, 5_001}, {40_000, 40_000}, {1<<31 - 1, 1}} {
-		_, _, err := Fit(t.Context(), header(size[0], size[1]), 1<<20)
+	for _, data := range [][]byte{header(8192, 8193, 8), header(8192, 4097, 16), header(40_000, 40_000, 8), header(1<<31-1, 1, 8), progressive(4230, 4231)} {
+		_, _, err := Fit(t.Context(), data, 1<<20)
 		require.Equal(t, ErrTooBig, err)
 	}
-	_, _, err := Fit(t.Context(), append(header(10_000, 5_000), make([]byte, 100)...), 100)
-	require.Equal(t, ErrFormat, err, "of the greatest size, and broken behind its header")
+	for _, data := range [][]byte{header(8192, 8192, 8), header(8192, 4096, 16), progressive(4230, 4230)} {
+		_, _, err := Fit(t.Context(), append(data, make([]byte, 100)...), 100)
+		require.Equal(t, ErrFormat, err, "of the greatest size, and broken behind its header")
+	}
 }
 
-// header is the beginning of a PNG.
-func header(w, h uint32) []byte {
+// progressive is the beginning of a JPEG that is decoded in several passes.
+func progressive(w, h uint16) []byte {
+	b := []byte{0xff, 0xd8, 0xff, 0xc2, 0, 17, 8}
+	b = binary.BigEndian.AppendUint16(binary.BigEndian.AppendUint16(b, h), w)
+	return append(b, 3, 1, 0x11, 0, 2, 0x11, 0, 3, 0x11, 0, 0xff, 0xda, 0, 2)
+}
+
+// header is the beginning of a PNG with so many bits a channel.
+func header(w, h uint32, bits byte) []byte {
 	b := []byte("IHDR")
 	b = binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint32(b, w), h)
-	b = append(b, 8, 6, 0, 0, 0)
+	b = append(b, bits, 6, 0, 0, 0)
 	b = binary.BigEndian.AppendUint32(b, crc32.ChecksumIEEE(b))
 	return append([]byte("\x89PNG\r\n\x1a\n\x00\x00\x00\x0d"), b...)
 }

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -19,6 +20,7 @@ const (
 	tries      = 4                      // of one Do
 	firstPause = 500 * time.Millisecond // between the first two, unless the service asked for more; the next ones double
 	lastPause  = 8 * time.Second
+	warnEvery  = time.Minute
 )
 
 // ErrDown is the answer to a call while the circuit is open.
@@ -27,6 +29,10 @@ var ErrDown = errors.New("the circuit is open")
 // Service is the circuit of one service and the numbers of its calls. It is safe for concurrent use.
 type Service struct {
 	circuit *gobreaker.CircuitBreaker[struct{}]
+	log     *slog.Logger
+
+	mu     sync.Mutex
+	warned map[string]time.Time // when, by message
 
 	calls, failures, retries, refused, input, output atomic.Int64
 }
@@ -45,7 +51,7 @@ func New(name string, log *slog.Logger) *Service {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
-	return &Service{circuit: gobreaker.NewCircuitBreaker[struct{}](gobreaker.Settings{
+	return &Service{log: log, warned: map[string]time.Time{}, circuit: gobreaker.NewCircuitBreaker[struct{}](gobreaker.Settings{
 		Name:         name,
 		Timeout:      pause,
 		ReadyToTrip:  func(c gobreaker.Counts) bool { return c.ConsecutiveFailures >= opensAfter },
@@ -61,6 +67,14 @@ func New(name string, log *slog.Logger) *Service {
 		},
 	})}
 }
+
+// final is the error of a call that is not to be made again.
+type final struct{ error }
+
+func (f final) Unwrap() error { return f.error }
+
+// Final keeps Do from making the call again after err.
+func Final(err error) error { return final{err} }
 
 // given is the error of a call that its caller gave up: it says nothing about the service.
 type given struct{ error }
@@ -107,7 +121,7 @@ func (s *Service) Do(ctx context.Context, call func() error) error {
 			return struct{}{}, backoff.Permanent(last) // tells more
 		}
 		last = err
-		if !Fault(err) || tooLong(err) {
+		if !Fault(err) || tooLong(err) || errors.As(err, new(final)) {
 			err = backoff.Permanent(err)
 		}
 		return struct{}{}, err
@@ -123,6 +137,16 @@ func (s *Service) Do(ctx context.Context, call func() error) error {
 
 // Failed counts a failure of the service after the call itself: a stream that broke off. It does not open the circuit.
 func (s *Service) Failed() { s.failures.Add(1) }
+
+// Warn logs what is amiss, which may be so for every turn: each msg once a minute at the most.
+func (s *Service) Warn(msg string, args ...any) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if now := time.Now(); now.Sub(s.warned[msg]) >= warnEvery {
+		s.warned[msg] = now
+		s.log.Warn(msg, args...)
+	}
+}
 
 // Used adds what the service says that a call has cost.
 func (s *Service) Used(input, output int64) {

@@ -113,6 +113,7 @@ func TestDo(t *testing.T) {
 		{"refused", []error{&Status{Code: 400}}, &Status{Code: 400}, 0, 0},
 		{"refused the last time", []error{errBroken, errBroken, errBroken, &Status{Code: 400}}, &Status{Code: 400}, 1750 * time.Millisecond, 5250 * time.Millisecond},
 		{"when it wants", []error{&Status{Code: 429, After: 20 * time.Second}, nil}, nil, 20 * time.Second, 25 * time.Second},
+		{"once and for all", []error{Final(errBroken)}, Final(errBroken), 0, 0},
 		{"it wants too much", []error{&Status{Code: 429, After: time.Minute}}, &Status{Code: 429, After: time.Minute}, 0, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -148,6 +149,22 @@ func TestDoUnderAnOpenCircuit(t *testing.T) {
 		require.Equal(t, errBroken, s.Do(t.Context(), returns(errBroken)))
 		require.Equal(t, ErrDown, s.Do(t.Context(), returns(errBroken)))
 		require.EqualValues(t, opensAfter, s.Stats().Calls)
+	})
+}
+
+// What is amiss for every turn fills no log.
+func TestWarn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		s := New("model", slog.New(slog.NewTextHandler(&log, nil)))
+		for range 1000 {
+			s.Warn("the disk is full")
+			s.Warn("the key is refused", "code", 401)
+		}
+		require.Equal(t, 2, bytes.Count(log.Bytes(), []byte("\n")))
+		time.Sleep(warnEvery)
+		s.Warn("the disk is full")
+		require.Equal(t, 3, bytes.Count(log.Bytes(), []byte("\n")))
 	})
 }
 
