@@ -56,6 +56,8 @@ type Config struct {
 
 // Agent is agent.Agent for a Hermes.
 type Agent struct {
+	agent.StopCommand
+
 	cfg     Config
 	base    string
 	client  *http.Client
@@ -161,24 +163,10 @@ func (a *Agent) later(do func()) bool {
 	return true
 }
 
-// Stops implements agent.Stopper.
-func (*Agent) Stops(text string) bool { return strings.EqualFold(strings.TrimSpace(text), "/stop") }
-
 // Health implements agent.Reporter. Hermes counts tokens for a whole conversation, so there are none for a call.
 func (a *Agent) Health() agent.Health {
 	s := a.service.Stats()
 	return agent.Health{Down: s.Down, Calls: s.Calls, Failures: s.Failures, Retries: s.Retries, Refused: s.Refused}
-}
-
-// Instant implements agent.Instant: nobody waits to be told that a turn was stopped.
-func (a *Agent) Instant(t *agent.Turn) (string, bool) {
-	switch {
-	case t.Ended:
-		return "Stopped.", true
-	case t.File == nil && a.Stops(t.Text):
-		return "Nothing was running.", true
-	}
-	return "", false
 }
 
 // Ask implements agent.Agent.

@@ -50,6 +50,8 @@ type Config struct {
 
 // Agent implements agent.Agent, Stopper and Reporter.
 type Agent struct {
+	agent.StopCommand
+
 	cfg      Config
 	client   openai.Client
 	service  *upstream.Service
@@ -125,29 +127,12 @@ func (a *Agent) Close() error {
 // Health implements agent.Reporter.
 func (a *Agent) Health() agent.Health { return agent.Health(a.service.Stats()) }
 
-// Stops implements agent.Stopper.
-func (a *Agent) Stops(text string) bool { return is(text, "/stop") }
-
-// is tells whether text is that command, and nothing else.
-func is(text, command string) bool { return strings.EqualFold(strings.TrimSpace(text), command) }
-
-// Instant implements agent.Instant: nobody waits to be told that a turn was stopped.
-func (a *Agent) Instant(t *agent.Turn) (string, bool) {
-	switch {
-	case t.Ended:
-		return "Stopped.", true
-	case t.File == nil && a.Stops(t.Text):
-		return "Nothing was running.", true
-	}
-	return "", false
-}
-
 // Ask implements agent.Agent.
 func (a *Agent) Ask(ctx context.Context, t *agent.Turn, emit func(agent.Event)) (string, error) {
 	if reply, ok := a.Instant(t); ok {
 		return reply, nil
 	}
-	if t.File == nil && is(t.Text, "/new") {
+	if t.File == nil && strings.EqualFold(strings.TrimSpace(t.Text), "/new") {
 		a.pictures.update(t.Owner, func(shown) shown { return shown{} })
 		if err := a.history.forget(t.Owner); err != nil {
 			return "", &agent.Failure{Tell: "The conversation could not be forgotten. Please try again.", Err: err}
