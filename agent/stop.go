@@ -7,7 +7,9 @@ import "strings"
 type StopCommand struct{}
 
 // Stops is Stopper's.
-func (StopCommand) Stops(text string) bool { return strings.EqualFold(strings.TrimSpace(text), "/stop") }
+func (StopCommand) Stops(text string) bool {
+	return strings.EqualFold(strings.TrimSpace(text), "/stop")
+}
 
 // Instant is Instant's: nobody waits to be told that a turn was stopped.
 func (c StopCommand) Instant(t *Turn) (reply string, ok bool) {

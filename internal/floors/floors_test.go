@@ -20,7 +20,7 @@ var floor = map[string]int{
 	"internal/wheel":          0,
 	"internal/transcript":     0,
 	"internal/floors":         0,
-	"internal/pipenet": 0,
+	"internal/pipenet":        0,
 	"internal/picture":        0,
 	"internal/upstream":       0,
 	"engine":                  1,
