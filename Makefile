@@ -43,7 +43,8 @@ test: lint build deps fuzz
 	$(GO) test $(RACE) -shuffle=on -timeout 8m ./...
 	$(GO) test -shuffle=on -timeout 4m -tags ownercheck ./engine ./session ./media
 	$(GO) test -shuffle=on -timeout 4m -tags stdjson ./codec
-	CGO_ENABLED=0 $(GO) test -shuffle=on -timeout 8m ./codec ./media ./engine ./session ./agent ./internal/... ./bench
+	CGO_ENABLED=0 $(GO) test -shuffle=on -timeout 8m ./codec ./media ./engine ./session ./agent ./internal/...
+	CGO_ENABLED=0 $(GO) test -shuffle=on -timeout 8m -parallel 6 ./bench
 	@$(MAKE) --no-print-directory test-ts
 
 # The TypeScript client, as npm packs it, against the gateway of this tree: format, types, API, Node and Chromium.

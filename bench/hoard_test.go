@@ -55,6 +55,7 @@ func (c hoardCost) check(tb testing.TB, size int) {
 
 func TestHoard(t *testing.T) {
 	yardstick(t)
+	t.Parallel()
 	for _, size := range []int{64 << 10, 1 << 20} {
 		t.Run(fmt.Sprint(size), func(t *testing.T) {
 			t.Parallel()
