@@ -83,6 +83,12 @@ func (u *usage) charge(rate *Rate, bytes int, now time.Duration) (wait time.Dura
 	return wait
 }
 
+// restOf is how much longer than for this one frame it takes until there is room for all parts of its file: an application
+// that sends the whole of it again, and not what was refused alone, would else be refused for ever.
+func restOf(rate *Rate, parts, bytes int) time.Duration {
+	return max(0, span(min((parts-1)*bytes, rate.BurstBytes-bytes), rate.BytesASecond))
+}
+
 // over tells whether nothing is left to remember.
 func (r *recent) over(now time.Duration, second uint32) bool {
 	r.expire(second)

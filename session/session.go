@@ -152,7 +152,7 @@ func (s *Session) frame(b *engine.Buffer, now time.Time) {
 	s.hub.stats.frames.Add(1)
 	if wait := s.charge(len(b.B), now); wait > 0 {
 		codec.Decode(b.B, in) // for the id
-		s.limited(in.ID, wait, now)
+		s.limited(in.ID, wait+restOf(&s.hub.quota.Device, in.Parts, len(b.B)), now)
 		return
 	}
 	if fault := codec.Decode(b.B, in); fault != nil {
