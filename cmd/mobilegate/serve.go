@@ -37,11 +37,7 @@ func runServe(ctx context.Context, args []string, env func(string) string, out, 
 		fmt.Fprintln(errOut, "mobilegate:", err)
 		return exitUsage
 	}
-	devToken := ""
-	if c.dev && len(c.session.Access.Tokens) == 0 {
-		devToken = newToken()
-		c.session.Access.Tokens = []session.Token{{Secret: devToken, Name: "MOBILE_TOKEN"}}
-	}
+	devToken := c.devToken()
 	log := newLog(c, errOut)
 	c.engine.Log, c.session.Log = log, log
 	for _, name := range c.unknown(os.Environ()) {
@@ -65,14 +61,12 @@ func runServe(ctx context.Context, args []string, env func(string) string, out, 
 	}
 	defer hub.Close()
 	server := engine.New(c.engine, hub)
-	if c.admin != "" {
-		operators, err := listenAdmin(c, server, hub, log)
-		if err != nil {
-			fmt.Fprintln(errOut, "mobilegate: cannot listen for operators:", err)
-			return exitFailed
-		}
-		defer operators.Close()
+	closeAdmin, err := listenAdmin(c, server, hub, log)
+	if err != nil {
+		fmt.Fprintln(errOut, "mobilegate: cannot listen for operators:", err)
+		return exitFailed
 	}
+	defer closeAdmin()
 	if err := server.Start(); err != nil {
 		fmt.Fprintln(errOut, "mobilegate: cannot listen:", err)
 		return exitFailed
@@ -96,17 +90,21 @@ func runServe(ctx context.Context, args []string, env func(string) string, out, 
 	return exitOK
 }
 
-// listenAdmin opens the listener for operators.
-func listenAdmin(c *config, server *engine.Server, hub *session.Hub, log *slog.Logger) (*admin.Listener, error) {
+// listenAdmin opens the listener for operators, if they want one, and returns what closes it.
+func listenAdmin(c *config, server *engine.Server, hub *session.Hub, log *slog.Logger) (func(), error) {
+	if c.admin == "" {
+		return func() {}, nil
+	}
 	of := admin.Config{Addr: c.admin, Engine: server.Stats, Hub: hub.Stats, Version: version(), Log: log}
 	if a, ok := c.session.Agent.(agent.Reporter); ok {
 		of.Agent = a.Health
 	}
 	l, err := admin.Listen(of)
-	if err == nil {
-		log.Info("numbers for operators", "url", l.URL())
+	if err != nil {
+		return nil, err
 	}
-	return l, err
+	log.Info("numbers for operators", "url", l.URL())
+	return l.Close, nil
 }
 
 // leave is the way down: nobody new is let in, running turns are given time, everybody is told to come back later.
@@ -149,6 +147,16 @@ func newLog(c *config, w io.Writer) *slog.Logger {
 		return slog.New(slog.NewJSONHandler(w, options))
 	}
 	return slog.New(slog.NewTextHandler(w, options))
+}
+
+// devToken makes the token of a run that is to try it out, if there is no other.
+func (c *config) devToken() string {
+	if !c.dev || len(c.session.Access.Tokens) > 0 {
+		return ""
+	}
+	t := newToken()
+	c.session.Access.Tokens = []session.Token{{Secret: t, Name: "MOBILE_TOKEN"}}
+	return t
 }
 
 // newToken makes a token that nobody guesses.
