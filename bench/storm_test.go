@@ -19,6 +19,23 @@ func (c *contest) storms() {
 	c.pairs("storm", pick(c, 3, 10), 0, func(t *testing.T, p program) window { return openStorm(t, p, devices) }, cpu, took, p99, growth)
 }
 
+// maxStormWaits is for each device of a fleet that comes back: once for it to come and once for its hello would be two.
+const maxStormWaits = 1
+
+// TestStorm counts how often the gateway stops to wait while a fleet comes back: there is always more than one that needs it,
+// unless the kernel's queue for those who come is too short, or wakes the gateway for those who say nothing yet.
+func TestStorm(t *testing.T) {
+	yardstick(t)
+	s, f := gateway.apart(t)
+	const devices = 12000
+	before := s.load()
+	r := f.do(order{Do: "connect", N: devices, AtOnce: devices, Hello: true})
+	waits := float64(s.load().waits-before.waits) / devices
+	require.Equal(t, devices, r.Ready)
+	t.Logf("a device of a fleet that comes back: %.2f voluntary context switches", waits)
+	require.LessOrEqual(t, waits, float64(maxStormWaits))
+}
+
 const (
 	stormQuiet = 2 * time.Second // before it
 	stormTime  = 2 * time.Second // that the turns of the others go on from its beginning

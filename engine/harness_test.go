@@ -163,7 +163,7 @@ func start(t testing.TB, cfg Config, d *desk) *rig {
 
 func (r *rig) pass(d time.Duration) { r.clock.pass(r.Server, d) }
 
-// dial connects and says nothing.
+// dial connects and says nothing. It is accepted once it does, or after deferAccept.
 func (r *rig) dial(t testing.TB) *device {
 	t.Helper()
 	c, err := net.Dial("tcp4", net.JoinHostPort("127.0.0.1", strconv.Itoa(r.Port())))
@@ -189,9 +189,11 @@ func (r *rig) join(t testing.TB) (*device, *owner) {
 	return d, <-r.desk.joined
 }
 
-// caughtUp returns when the loop has opened every connection that was dialled before and read what had come on it.
-func (r *rig) caughtUp(t testing.TB) {
+// caughtUp returns when the loop has accepted so many connections since the start and read what had come on them. Those that
+// say nothing take deferAccept.
+func (r *rig) caughtUp(t testing.TB, accepted int) {
 	t.Helper()
+	eventually(t, "connections that are accepted", func() bool { return r.Stats().Accepted >= int64(accepted) })
 	d := r.dial(t)
 	d.put([]byte("GET /healthz HTTP/1.0\r\n\r\n"))
 	d.response("GET")

@@ -282,7 +282,7 @@ func TestRequestTimeout(t *testing.T) {
 			slow, late := r.dial(t), r.dial(t)
 			slow.put([]byte(sent))
 			late.put([]byte(sent))
-			r.caughtUp(t)
+			r.caughtUp(t, 2)
 			r.pass(RequestTimeout - tick)
 			slow.put([]byte(goodRequest[len(sent):]))
 			slow.upgraded()
@@ -357,7 +357,8 @@ func TestStop(t *testing.T) {
 	r := &rig{Server: s, desk: desk}
 	admitted, p := r.join(t)
 	asking, open := r.dial(t), r.open(t)
-	r.caughtUp(t)
+	asking.put([]byte(goodRequest[:50]))
+	r.caughtUp(t, 3)
 	require.NoError(t, s.Stop(context.Background()))
 	admitted.bidden(ErrGoingAway, true)
 	open.bidden(ErrGoingAway, true) // compiled once, for all

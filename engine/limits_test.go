@@ -241,8 +241,11 @@ func TestMaxConnections(t *testing.T) {
 	}
 	require.Equal(t, int64(1), r.Stats().Refused)
 	for len(outside) < maxRefused {
-		outside = append(outside, r.dial(t))
+		d := r.dial(t)
+		d.put([]byte(goodRequest[:50]))
+		outside = append(outside, d)
 	}
+	eventually(t, "connections that are accepted", func() bool { return r.Stats().Accepted == room+maxRefused })
 	r.dial(t).ends()
 	require.Equal(t, int64(2), r.Stats().Refused)
 	for i, d := range inside {

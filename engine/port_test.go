@@ -4,8 +4,10 @@ import (
 	"net"
 	"strconv"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 )
 
 // Between the choice of a port and the listeners nobody else is given it, and they get it all the same.
@@ -24,4 +26,41 @@ func TestChosenPortIsHeld(t *testing.T) {
 	l, err := own.Listen(t.Context(), "tcp4", address)
 	require.NoError(t, err)
 	l.Close()
+}
+
+// What a connection has of its listener, every listener has, on each loop.
+func TestListeners(t *testing.T) {
+	t.Parallel()
+	r := start(t, Config{Loops: 2}, newDesk())
+	found := 0
+	for fd := range 1 << 12 {
+		if !listensOn(fd, r.Port()) {
+			continue
+		}
+		found++
+		seconds, err := unix.GetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_DEFER_ACCEPT)
+		require.NoError(t, err)
+		require.Equal(t, deferAccept, seconds)
+		patience, err := unix.GetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT)
+		require.NoError(t, err)
+		require.Equal(t, int(userTimeout/time.Millisecond), patience)
+	}
+	require.Equal(t, 2*listeners, found)
+}
+
+// Who says nothing is let wait for deferAccept, and accepted behind that.
+func TestSilentAreAccepted(t *testing.T) {
+	t.Parallel()
+	r := start(t, Config{}, newDesk())
+	silent := r.dial(t)
+	dialled := time.Now()
+	d, _ := r.join(t)
+	if time.Since(dialled) < deferAccept*time.Second/2 {
+		require.Equal(t, int64(1), r.Stats().Accepted)
+	}
+	r.caughtUp(t, 2)
+	silent.put([]byte(goodRequest))
+	silent.upgraded()
+	d.put(text("meanwhile"))
+	d.wants("text meanwhile")
 }

@@ -5,16 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"runtime/debug"
-	"strconv"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	"github.com/panjf2000/gnet/v2"
-	"golang.org/x/sys/unix"
 
 	"mobilegate/internal/wheel"
 )
@@ -103,6 +99,7 @@ func (s *Server) Start() error {
 			gnet.WithNumEventLoop(s.cfg.Loops),
 			gnet.WithReusePort(true), // each loop accepts for itself, and sees whether there is room before the next: see OnOpen
 			gnet.WithReuseAddr(true), // else a restart fails while sockets are in TIME_WAIT
+			gnet.WithTicker(true),    // for OnTick
 			gnet.WithTCPKeepAlive(keepAlive),
 			gnet.WithReadBufferCap(64<<10),
 			gnet.WithWriteBufferCap(1<<10), // never written to: see conn.write
@@ -122,65 +119,6 @@ func (s *Server) Start() error {
 	}
 	s.timer.Go(func() { s.wheel.Run(ctx, s.cfg.Now, s.fire) })
 	return nil
-}
-
-// resolve finds the addresses to listen on: one listener for each family, since a dual-stack socket costs each connection
-// more memory. It also tells whether they are free: with SO_REUSEPORT a second gateway would get half of the devices. A port
-// that the system chose is held until the listeners have it, or somebody else could be given it in between.
-func (s *Server) resolve() (held []net.Listener, err error) {
-	var free net.ListenConfig
-	if s.cfg.Port == 0 {
-		free.Control = reusePort
-	}
-	ips := []net.IP{net.IPv4zero, net.IPv6unspecified}
-	if s.cfg.Host != "" {
-		if ips, err = net.LookupIP(s.cfg.Host); err != nil {
-			return nil, errors.New("the host to listen on has no address")
-		}
-	}
-	s.port = s.cfg.Port
-	seen := map[string]bool{}
-	for _, ip := range ips {
-		family := "tcp6"
-		if ip.To4() != nil {
-			family = "tcp4"
-		}
-		if seen[family] {
-			continue
-		}
-		seen[family] = true
-		probe, err := free.Listen(context.Background(), family, net.JoinHostPort(ip.String(), strconv.Itoa(s.port)))
-		switch {
-		case errors.Is(err, unix.EADDRINUSE):
-			return held, fmt.Errorf("port %d is taken by another program", s.port)
-		case errors.Is(err, unix.EAFNOSUPPORT) && s.cfg.Host == "":
-			continue // a host without IPv6
-		case err != nil:
-			return held, errors.Unwrap(err)
-		}
-		s.port = probe.Addr().(*net.TCPAddr).Port
-		if s.cfg.Port == 0 {
-			held = append(held, probe)
-		} else {
-			probe.Close()
-		}
-		s.addrs = append(s.addrs, family+"://"+net.JoinHostPort(ip.String(), strconv.Itoa(s.port)))
-	}
-	return held, nil
-}
-
-func reusePort(_, _ string, socket syscall.RawConn) (err error) {
-	if over := socket.Control(func(fd uintptr) { err = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_REUSEPORT, 1) }); over != nil {
-		return over
-	}
-	return err
-}
-
-// OnBoot is gnet's: the listeners are open.
-func (s *Server) OnBoot(e gnet.Engine) gnet.Action {
-	s.engine = e
-	s.booted <- nil
-	return gnet.None
 }
 
 // Port is the port that is listened on, once Start has returned.
@@ -240,8 +178,6 @@ func (s *Server) OnOpen(sock gnet.Conn) ([]byte, gnet.Action) {
 	}
 	c.lastLife.Store(s.seconds(now))
 	sock.SetContext(c)
-	// A second net below the pings: unacknowledged bytes end the connection, not only after a quarter of an hour.
-	unix.SetsockoptInt(sock.Fd(), unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT, int(userTimeout/time.Millisecond))
 	if n > int64(s.cfg.MaxConnections+maxRefused) {
 		s.refused.Add(1)
 		return nil, gnet.Close // no descriptor left to say 503 on
