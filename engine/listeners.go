@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"math"
 	"net"
+	"net/netip"
 	"os"
+	"slices"
 	"strconv"
 	"syscall"
 	"time"
@@ -20,12 +22,14 @@ import (
 // the device.
 const listeners = 4
 
-// deferAccept is how many seconds a connection may be silent before it is accepted all the same. One that brings its request
-// along costs one wait of the loop and not two, and one that says nothing takes no descriptor for so long.
+// deferAccept is how many seconds a connection may be silent before the kernel asks it again (another SYN-ACK) and it is accepted
+// with the answer; where that is lost, after 3, 7 … 31 s, and forgotten after 63. One that brings its request along costs one
+// wait of the loop and not two, and one that says nothing takes no descriptor for so long.
 const deferAccept = 1
 
-// resolve finds the addresses to listen on: one for each family, since a dual-stack socket costs each connection more memory. It also tells whether they are free: with SO_REUSEPORT a second gateway would get half of the devices. A port
-// that the system chose is held until the listeners have it, or somebody else could be given it in between.
+// resolve finds the addresses to listen on: one for each family, since a dual-stack socket costs each connection more memory.
+// It also tells whether they are free: with SO_REUSEPORT a second gateway would get half of the devices. A port that the
+// system chose is held until the listeners have it, or somebody else could be given it in between.
 func (s *Server) resolve() (held []net.Listener, err error) {
 	var free net.ListenConfig
 	free.SetMultipathTCP(false) // as the listeners
@@ -94,36 +98,34 @@ func (s *Server) OnTick() (time.Duration, gnet.Action) {
 }
 
 // tune sets what the connections inherit from their listener, for which gnet has no option and whose descriptors it does not
-// tell.
+// tell: they are among the lowest. Connections that came before it are as they would be without it.
 func (s *Server) tune() error {
-	own, err := os.ReadDir("/proc/self/fd")
-	if err != nil {
-		return err
-	}
-	for _, entry := range own {
-		fd, err := strconv.Atoi(entry.Name())
-		if err != nil || !listensOn(fd, s.port) {
+	missing := len(s.addrs)*s.cfg.Loops + s.held
+	for fd := 0; fd < 1<<16 && missing > 0; fd++ {
+		if !slices.Contains(s.addrs, listensOn(fd)) {
 			continue
 		}
-		// A second net below the pings: unacknowledged bytes end a connection, not only after a quarter of an hour.
-		err = errors.Join(unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT, int(userTimeout/time.Millisecond)),
-			unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_DEFER_ACCEPT, deferAccept))
-		if err != nil {
+		missing--
+		if err := unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_DEFER_ACCEPT, deferAccept); err != nil {
 			return os.NewSyscallError("setsockopt", err)
 		}
+	}
+	if missing > 0 {
+		return fmt.Errorf("%d of them were not found", missing)
 	}
 	return nil
 }
 
-func listensOn(fd, port int) bool {
+// listensOn is the address on which fd listens, in gnet's spelling; "" if it does not.
+func listensOn(fd int) string {
 	if listens, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_ACCEPTCONN); err != nil || listens == 0 {
-		return false
+		return ""
 	}
 	switch at, _ := unix.Getsockname(fd); at := at.(type) {
 	case *unix.SockaddrInet4:
-		return at.Port == port
+		return "tcp4://" + netip.AddrPortFrom(netip.AddrFrom4(at.Addr), uint16(at.Port)).String()
 	case *unix.SockaddrInet6:
-		return at.Port == port
+		return "tcp6://" + netip.AddrPortFrom(netip.AddrFrom16(at.Addr), uint16(at.Port)).String()
 	}
-	return false
+	return ""
 }

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"net"
+	"slices"
 	"strconv"
 	"testing"
 	"time"
@@ -33,30 +34,39 @@ func TestListeners(t *testing.T) {
 	t.Parallel()
 	r := start(t, Config{Loops: 2}, newDesk())
 	found := 0
-	for fd := range 1 << 12 {
-		if !listensOn(fd, r.Port()) {
-			continue
+	for fd := range 1 << 15 {
+		if slices.Contains(r.addrs, listensOn(fd)) {
+			found++
+			seconds, err := unix.GetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_DEFER_ACCEPT)
+			require.NoError(t, err)
+			require.Equal(t, deferAccept, seconds)
 		}
-		found++
-		seconds, err := unix.GetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_DEFER_ACCEPT)
-		require.NoError(t, err)
-		require.Equal(t, deferAccept, seconds)
-		patience, err := unix.GetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT)
-		require.NoError(t, err)
-		require.Equal(t, int(userTimeout/time.Millisecond), patience)
 	}
 	require.Equal(t, 2*listeners, found)
+}
+
+// A listener on the gateway's port and another address is somebody else's: the operators' may be one.
+func TestOthersAreNotTuned(t *testing.T) {
+	t.Parallel()
+	r := start(t, Config{}, newDesk())
+	l, err := net.Listen("tcp4", net.JoinHostPort("127.0.0.2", strconv.Itoa(r.Port())))
+	require.NoError(t, err)
+	defer l.Close()
+	socket, err := l.(*net.TCPListener).SyscallConn()
+	require.NoError(t, err)
+	require.NoError(t, socket.Control(func(fd uintptr) { require.NotContains(t, r.addrs, listensOn(int(fd))) }))
 }
 
 // Who says nothing is let wait for deferAccept, and accepted behind that.
 func TestSilentAreAccepted(t *testing.T) {
 	t.Parallel()
 	r := start(t, Config{}, newDesk())
-	silent := r.dial(t)
 	dialled := time.Now()
+	silent := r.dial(t)
 	d, _ := r.join(t)
-	if time.Since(dialled) < deferAccept*time.Second/2 {
-		require.Equal(t, int64(1), r.Stats().Accepted)
+	accepted := r.Stats().Accepted
+	if time.Since(dialled) < deferAccept*time.Second {
+		require.Equal(t, int64(1), accepted)
 	}
 	r.caughtUp(t, 2)
 	silent.put([]byte(goodRequest))

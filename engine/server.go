@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/panjf2000/gnet/v2"
+	"golang.org/x/sys/unix"
 
 	"mobilegate/internal/wheel"
 )
@@ -31,6 +32,7 @@ type Server struct {
 	halves    atomic.Int64 // bytes of messages up to 64 KiB that the others have
 	waiting   atomic.Int64 // bytes that devices have not taken
 	port      int
+	held      int // listeners that hold a port which the system chose, until Start returns
 
 	engine   gnet.Engine
 	booted   chan error    // nil once the listeners are open
@@ -87,6 +89,7 @@ func (s *Server) Start() error {
 	if err != nil {
 		return err
 	}
+	s.held = len(held)
 	if s.drainer, err = newDrainer(); err != nil {
 		return err
 	}
@@ -178,6 +181,8 @@ func (s *Server) OnOpen(sock gnet.Conn) ([]byte, gnet.Action) {
 	}
 	c.lastLife.Store(s.seconds(now))
 	sock.SetContext(c)
+	// A second net below the pings: unacknowledged bytes end the connection, not only after a quarter of an hour.
+	unix.SetsockoptInt(sock.Fd(), unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT, int(userTimeout/time.Millisecond))
 	if n > int64(s.cfg.MaxConnections+maxRefused) {
 		s.refused.Add(1)
 		return nil, gnet.Close // no descriptor left to say 503 on
