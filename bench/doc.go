@@ -75,6 +75,7 @@
 // on the other, once without. A latency counts from when the turn was due, so a turn that waits behind a slow one is not
 // left out. Processor time is that of the process's clock, in nanoseconds; switches of contexts are summed over its threads and
 // repeat within a few percent where times vary by a quarter. TestPacedTurn holds the voluntary ones to three a turn.
+// TestStorm holds them to one for each device of a fleet of 12 000 that comes at once.
 //
 //	turns/s  cpu-us/turn  switches/turn  p50-us  p99-us
 //

@@ -160,7 +160,13 @@ func (p *Pairs) WriteText(w io.Writer) error {
 	for i, r := range []*Report{p.Target, p.Baseline} {
 		if r != nil { // it is when the first window was interrupted
 			fmt.Fprintf(w, "%-9s %s: online %d  answered %d  faults %d\n", [...]string{"target", "baseline"}[i], r.Config.URL, r.Figures.Counts[Online], r.Figures.Counts[Answered], r.Figures.faults())
+			r.Figures.writeNotes(w)
+			r.writeReasons(w)
 		}
+	}
+	if len(p.Ratios) == 0 {
+		_, err := fmt.Fprintf(w, "\nno ratio: it needs %d whole pairs\n%s\n", minPairs, verdicts[p.Exit()])
+		return err
 	}
 	fmt.Fprintf(w, "\n%-26s %12s %12s %8s  95 %% interval\n", "median", "target", "baseline", "ratio")
 	for _, r := range p.Ratios {

@@ -8,6 +8,7 @@ import (
 	"io"
 	"io/fs"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -39,6 +40,9 @@ func (c Conformity) Exit() int {
 
 // Run plays the cases one after another and writes a line for each that differs, or cannot be played.
 func (c Conform) Run(ctx context.Context, w io.Writer) (all Conformity, err error) {
+	if c.Wait < 0 || c.Quiet < 0 {
+		return all, usagef("durations must be over 0")
+	}
 	if c.Wait == 0 {
 		c.Wait = 5 * time.Second
 	}
@@ -53,11 +57,14 @@ func (c Conform) Run(ctx context.Context, w io.Writer) (all Conformity, err erro
 	if err != nil {
 		return all, err
 	}
+	if cases = slices.DeleteFunc(cases, func(k transcript.Case) bool { return !strings.Contains(k.File+" "+k.Name, c.Only) }); len(cases) == 0 {
+		return all, usagef("no case has that in its file or name")
+	}
 	run := newRun()
 	for i := range cases {
 		k := &cases[i]
-		if ctx.Err() != nil || !strings.Contains(k.File+" "+k.Name, c.Only) {
-			continue
+		if ctx.Err() != nil {
+			break
 		}
 		why, err := c.unplayable(k)
 		if err != nil {
@@ -103,7 +110,11 @@ func showable(s string) string {
 // unplayable says why a case cannot be played against a server somewhere; empty if it can.
 func (c Conform) unplayable(k *transcript.Case) (why string, err error) {
 	for _, word := range k.With {
-		if word != "file" && word != "megabytes" { // those are about the heights of the project's own tests
+		switch word {
+		case "file", "megabytes": // about the heights of the project's own tests
+		case "one-second":
+			return "it is about exact times", nil
+		default:
 			return "it needs a server that is set up with " + word, nil
 		}
 	}
@@ -125,7 +136,7 @@ func (c Conform) unplayable(k *transcript.Case) (why string, err error) {
 			verb = f[1]
 		}
 		switch {
-		case verb == "agent":
+		case verb == "agent" || scripted.MatchString(line):
 			return "it needs an agent that does what it is told", nil
 		case verb == "sleeps" || verb == "<" && f[len(f)-1] == "ping":
 			return "it is about the pings of a slow server", nil
@@ -162,6 +173,7 @@ var (
 	_ transcript.Gateway = (*theatre)(nil)
 	_ transcript.Link    = (*seat)(nil)
 
+	scripted  = regexp.MustCompile(`"text":"/(hold|stop)\b`) // that the transcripts' own agent knows, and no other
 	exactTime = regexp.MustCompile(`"retry_after_ms":\d`)
 	ordinary  = regexp.MustCompile(`tel-(\d)`)
 )

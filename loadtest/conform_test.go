@@ -32,14 +32,12 @@ func startStage(t testing.TB) (url string) {
 func TestConform(t *testing.T) {
 	t.Parallel()
 	url := startStage(t)
-	for file, least := range map[string]int{"1-hello": 10, "3-text": 5, "10-uploads": 10} {
-		var out bytes.Buffer
-		found, err := loadtest.Conform{URL: url, Files: transcripts.Files, Only: file, Wait: time.Second}.Run(context.Background(), &out)
-		require.NoError(t, err)
-		require.Zero(t, found.Wrong, out.String())
-		require.GreaterOrEqual(t, found.Right, least, out.String())
-		require.Equal(t, loadtest.ExitOK, found.Exit())
-	}
+	var out bytes.Buffer
+	found, err := loadtest.Conform{URL: url, Files: transcripts.Files, Wait: time.Second}.Run(context.Background(), &out)
+	require.NoError(t, err)
+	require.Zero(t, found.Wrong, out.String())
+	require.GreaterOrEqual(t, found.Right, 70, out.String())
+	require.Equal(t, loadtest.ExitOK, found.Exit())
 }
 
 // What differs is named, with its place; what cannot be played is left out, with the reason.

@@ -48,7 +48,7 @@ type tile struct {
 
 func (r *Report) tiles() (all []tile) {
 	for _, f := range []struct{ name, figure string }{
-		{"became ready", "online"}, {"ready, p99", "online.p99"}, {"answered", "answered"}, {"answered a second", "rate"},
+		{"came online", "online"}, {"until online, p99", "online.p99"}, {"answered", "answered"}, {"answered a second", "rate"},
 		{"answer, p50", "reply.p50"}, {"answer, p99", "reply.p99"}, {"server memory", "server.rss"}, {"server processors", "server.cores"},
 	} {
 		if v := r.figure(f.figure); !v.none && v.value > 0 {

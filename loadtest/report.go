@@ -119,13 +119,26 @@ func (r *Report) WriteText(out io.Writer) error {
 	if r.rate() > 0 {
 		fmt.Fprintf(w, "answered %.1f a second\n", r.rate())
 	}
-	for _, what := range f.sortedNotes() {
-		fmt.Fprintf(w, "%8d  %s\n", f.Notes[what], what)
-	}
+	f.writeNotes(w)
 	fmt.Fprintf(w, "generator: %s of processor time, its loop busy for %.0f %% of what was measured\n", r.CPU.Round(time.Millisecond), 100*r.Generator.Busy)
 	r.writeServer(w)
 	r.writePhases(w)
-	if f.Notes["error rate_limited"] > 0 {
+	r.writeReasons(w)
+	fmt.Fprintf(w, "\n%s\n", verdicts[r.Exit()])
+	_, err := text.WriteTo(out)
+	return err
+}
+
+// writeNotes writes what went wrong with single messages and devices.
+func (f *Figures) writeNotes(w io.Writer) {
+	for _, what := range f.sortedNotes() {
+		fmt.Fprintf(w, "%8d  %s\n", f.Notes[what], what)
+	}
+}
+
+// writeReasons writes why the verdict is what it is, and the figures what they are.
+func (r *Report) writeReasons(w io.Writer) {
+	if r.Figures.Notes["error rate_limited"] > 0 {
 		fmt.Fprintln(w, "the gateway kept to its quotas: start it with MOBILE_QUOTA=off to see what it can do")
 	}
 	if r.Generator.Saturated != "" {
@@ -134,9 +147,6 @@ func (r *Report) WriteText(out io.Writer) error {
 	for _, t := range r.failed() {
 		fmt.Fprintf(w, "does not hold: %s\n", t)
 	}
-	fmt.Fprintf(w, "\n%s\n", verdicts[r.Exit()])
-	_, err := text.WriteTo(out)
-	return err
 }
 
 // writeSpans writes the table of times.

@@ -101,16 +101,17 @@ func TestUsage(t *testing.T) {
 func TestLive(t *testing.T) {
 	m := Moment{Phase: "measuring", At: 12 * time.Second, Connected: 7, Sent: 5, TotalSent: 9, Answered: 4, P50: 1500, Faults: 1}
 	var plain, terminal bytes.Buffer
-	for w, isTerminal := range map[*bytes.Buffer]bool{&plain: false, &terminal: true} {
-		l := NewLive(w, isTerminal)
+	for w, columns := range map[*bytes.Buffer]func() int{&plain: nil, &terminal: func() int { return 40 }} {
+		l := NewLive(w, columns)
 		l.Second(m)
 		l.Second(Moment{Phase: "done"})
 		l.Close()
 	}
 	require.Equal(t, fmt.Sprintf("%s\n%s\n", m, Moment{Phase: "done"}), plain.String())
-	require.Contains(t, plain.String(), "connected 7  sent 5/s  answered 4/s  p50 1.50ms")
+	require.Contains(t, plain.String(), "connected 7  faults 1  sent 5/s  answered 4/s  p50 1.50ms")
 	require.NotContains(t, terminal.String(), "\n")
 	lines := strings.Split(terminal.String(), "\r")
+	require.Equal(t, m.String()[:39], lines[1], "one row, and no more")
 	require.Len(t, lines[2], len(lines[1]), "a shorter line covers the longer one")
 }
 

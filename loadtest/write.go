@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 )
 
 // WriteJSON writes the report for a program: times are in microseconds where a name ends in _us, else in seconds.
@@ -146,22 +147,27 @@ type Live struct {
 	ended   chan struct{}
 }
 
-// NewLive begins to write to w: one line that is overwritten on a terminal, else a line each second.
-func NewLive(w io.Writer, terminal bool) *Live {
+// NewLive begins to write to w: one line that is overwritten on a terminal, of which columns gives the width; with nil for
+// columns, a line each second.
+func NewLive(w io.Writer, columns func() int) *Live {
 	l := &Live{moments: make(chan Moment, 16), ended: make(chan struct{})}
 	go func() {
 		defer close(l.ended)
 		width := 0
 		for m := range l.moments {
 			line := m.String()
-			if terminal {
-				fmt.Fprintf(w, "\r%s%s", line, strings.Repeat(" ", max(width-len(line), 0)))
-				width = len(line)
-			} else {
+			if columns == nil {
 				fmt.Fprintln(w, line)
+				continue
 			}
+			if room := columns() - 1; utf8.RuneCountInString(line) > room { // more would go on in a row that nothing overwrites
+				line = string([]rune(line)[:max(room, 0)])
+			}
+			n := utf8.RuneCountInString(line)
+			fmt.Fprintf(w, "\r%s%s", line, strings.Repeat(" ", max(width-n, 0)))
+			width = n
 		}
-		if terminal && width > 0 {
+		if width > 0 {
 			fmt.Fprintf(w, "\r%s\r", strings.Repeat(" ", width))
 		}
 	}()
@@ -187,7 +193,7 @@ func (m Moment) String() string {
 	if m.Phase != "" {
 		what = m.Phase + ": " + what
 	}
-	s := fmt.Sprintf("%5.0fs %-19s connected %d", m.At.Seconds(), what, m.Connected)
+	s := fmt.Sprintf("%5.0fs %-19s connected %d  faults %d", m.At.Seconds(), what, m.Connected, m.Faults)
 	if m.TotalSent > 0 {
 		s += fmt.Sprintf("  sent %d/s  answered %d/s  p50 %s  p99 %s  under way %d", m.Sent, m.Answered, micros(m.P50), micros(m.P99), m.Pending)
 	}
@@ -200,7 +206,7 @@ func (m Moment) String() string {
 	if m.Refused > 0 {
 		s += fmt.Sprintf("  refused %d", m.Refused)
 	}
-	return s + fmt.Sprintf("  faults %d", m.Faults)
+	return s
 }
 
 // WriteCSV writes one line for each figure that is compared.

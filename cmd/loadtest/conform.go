@@ -39,8 +39,15 @@ func runConform(ctx context.Context, args []string, out, errOut io.Writer) int {
 	case errors.Is(err, flag.ErrHelp):
 		fmt.Fprint(out, conformUsage)
 		return loadtest.ExitOK
-	case err != nil || flags.NArg() != 1:
-		fmt.Fprintln(errOut, "loadtest: conform takes flags and one address; loadtest conform -h explains")
+	case err != nil:
+		fmt.Fprintln(errOut, "loadtest: conform:", flagError(flags, err))
+		return loadtest.ExitUsage
+	case flags.NArg() != 1:
+		fmt.Fprintln(errOut, "loadtest: conform takes flags and then one address; loadtest conform -h explains")
+		return loadtest.ExitUsage
+	}
+	if err := numbers(flags); err != nil {
+		fmt.Fprintln(errOut, "loadtest: conform:", err)
 		return loadtest.ExitUsage
 	}
 	c.URL = flags.Arg(0)

@@ -13,6 +13,8 @@ import (
 	"runtime"
 	"syscall"
 
+	"golang.org/x/sys/unix"
+
 	"mobilegate/loadtest"
 )
 
@@ -45,7 +47,13 @@ func run(ctx context.Context, args []string, env func(string) string, out, errOu
 		fmt.Fprintln(errOut, "loadtest:", err)
 		return loadtest.ExitUsage
 	}
-	live := loadtest.NewLive(errOut, isTerminal(errOut))
+	page, err := o.openPage()
+	if err != nil {
+		fmt.Fprintln(errOut, "loadtest: --html: the page cannot be written:", err)
+		return loadtest.ExitUsage
+	}
+	defer page.Close()
+	live := loadtest.NewLive(errOut, columns(errOut))
 	if !o.quiet {
 		o.config.Second = live.Second
 	}
@@ -61,10 +69,28 @@ func run(ctx context.Context, args []string, env func(string) string, out, errOu
 		err = errors.Join(err, draw(out))
 	}
 	if err != nil {
-		fmt.Fprintln(errOut, "loadtest: the report cannot be written:", err)
+		err = fmt.Errorf("the report cannot be written: %w", err)
+	}
+	if r, ok := result.(*loadtest.Report); ok && page != nil { // behind the report, which is not lost with it
+		if failed := errors.Join(page.Truncate(0), r.WriteHTML(page), page.Close()); failed != nil {
+			err = errors.Join(err, fmt.Errorf("the page cannot be written: %w", failed))
+		}
+	}
+	if err != nil {
+		fmt.Fprintln(errOut, "loadtest:", err)
 		return loadtest.ExitWrong
 	}
 	return result.Exit()
+}
+
+// openPage opens the page before the run, which may be long; what it held stays until there is something better. It is nil
+// when none was asked for.
+func (o *options) openPage() (*os.File, error) {
+	if o.html == "" {
+		return nil, nil
+	}
+	page, err := os.OpenFile(o.html, os.O_WRONLY|os.O_CREATE, 0o644)
+	return page, errors.Unwrap(err)
 }
 
 // result is a report of one server, or of two.
@@ -97,14 +123,6 @@ func (o *options) run(ctx context.Context) (result, error) {
 
 // single tests one server, and makes the pictures that were asked for.
 func (o *options) single(ctx context.Context) (*loadtest.Report, error) {
-	var html *os.File
-	if o.html != "" { // before the run, which may be long
-		var err error
-		if html, err = os.Create(o.html); err != nil {
-			return nil, fmt.Errorf("the page cannot be written: %w", errors.Unwrap(err))
-		}
-		defer html.Close()
-	}
 	r, err := o.watched(ctx, o.server)
 	if err != nil {
 		return nil, err
@@ -116,10 +134,7 @@ func (o *options) single(ctx context.Context) (*loadtest.Report, error) {
 	if o.plot {
 		o.pictures = append(o.pictures, r.WritePlot)
 	}
-	if html == nil {
-		return r, nil
-	}
-	return r, errors.Join(r.WriteHTML(html), html.Close())
+	return r, nil
 }
 
 // watched is where a server is looked at, if at all: by the id of its process, or by its page of metrics.
@@ -171,13 +186,20 @@ func (o *options) test(ctx context.Context, c loadtest.Config) (*loadtest.Report
 	return loadtest.RunShards(ctx, c, o.shards, func() *exec.Cmd { return exec.Command(self) })
 }
 
-// isTerminal tells whether w is one: a character device that is not /dev/null.
-func isTerminal(w io.Writer) bool {
+// columns gives the width of the terminal that w is, now: 80 when it does not say. It is nil for what is no terminal.
+func columns(w io.Writer) func() int {
 	f, ok := w.(*os.File)
 	if !ok {
-		return false
+		return nil
 	}
-	info, err := f.Stat()
-	null, err2 := os.Stat(os.DevNull)
-	return err == nil && err2 == nil && info.Mode()&os.ModeCharDevice != 0 && !os.SameFile(info, null)
+	if _, err := unix.IoctlGetTermios(int(f.Fd()), unix.TCGETS); err != nil {
+		return nil
+	}
+	return func() int {
+		size, err := unix.IoctlGetWinsize(int(f.Fd()), unix.TIOCGWINSZ)
+		if err != nil || size.Col == 0 {
+			return 80
+		}
+		return int(size.Col)
+	}
 }

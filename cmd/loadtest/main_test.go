@@ -181,11 +181,13 @@ func TestPictures(t *testing.T) {
 
 func TestConform(t *testing.T) {
 	status, out, errOut := command(context.Background(), noEnv, "conform", "--only", "no case has this name", "ws://127.0.0.1:1/ws")
-	require.Equal(t, loadtest.ExitOK, status, errOut)
-	require.Equal(t, "0 as they should be, 0 different, 0 left out\n", out)
+	require.Equal(t, loadtest.ExitUsage, status)
+	require.Empty(t, out)
+	require.Equal(t, "loadtest: no case has that in its file or name\n", errOut)
 	status, _, errOut = command(context.Background(), noEnv, "conform", "--only", "3-text", "ws://127.0.0.1:1/ws")
 	require.Equal(t, loadtest.ExitUnreachable, status, errOut)
-	for _, args := range [][]string{{"conform"}, {"conform", "--x", "ws://127.0.0.1:1"}, {"conform", "a", "b"}, {"conform", "http://x"}} {
+	for _, args := range [][]string{{"conform"}, {"conform", "--x", "ws://127.0.0.1:1"}, {"conform", "a", "b"}, {"conform", "http://x"},
+		{"conform", "--wait", "x", url1}, {"conform", "--wait", "-1s", url1}, {"conform", "--quiet", "0s", url1}} {
 		status, _, errOut = command(context.Background(), noEnv, args...)
 		require.Equal(t, loadtest.ExitUsage, status, args)
 		require.Regexp(t, "^loadtest: .+\n$", errOut)
@@ -225,7 +227,7 @@ func TestWrongCommandLines(t *testing.T) {
 		{}, {"-n", "5"}, {"a", "b"}, {"--no-such", url1}, {"-n", "x", url1}, {"-o", "xml", url1}, {"--size", "x", url1}, {"--source-addrs", "here", url1},
 		{"--fail", "lost", url1}, {"--token-file", "/no/such/file", url1}, {"--token-file", "/no/such/file", "--token", secretToken, url1},
 		{"--token"}, {"wss://127.0.0.1/ws", "--token", secretToken}, {"-r", "-1", "--token", secretToken, url1}, {"--scenario", "dance", "--token", secretToken, url1},
-		{url1},
+		{url1}, {"--html", "/no/such/folder/page.html", "--token", secretToken, url1}, {"--source-addrs", "::1", "--token", secretToken, url1},
 	} {
 		status, out, errOut := command(context.Background(), noEnv, args...)
 		require.Equal(t, loadtest.ExitUsage, status, args)
@@ -233,8 +235,43 @@ func TestWrongCommandLines(t *testing.T) {
 		require.Regexp(t, "^loadtest: .+\n$", errOut)
 		require.NotContains(t, errOut, secretToken)
 	}
-	_, _, errOut := command(context.Background(), noEnv, "-o", "xml", url1)
-	require.Equal(t, "loadtest: -o: must be text or json or csv\n", errOut)
+	for want, args := range map[string][]string{
+		"-o: must be text or json or csv":                                  {"-o", "xml"},
+		"-n: must be a whole number":                                       {"-n", "1.5"},
+		"--seed: must be a whole number from 0":                            {"--seed", "-1"},
+		"-R: must be a number":                                             {"-R", "x"},
+		"-d: must be a time, as 500ms, 30s or 5m":                          {"-d", "5"},
+		"-n: must be over 0; without it, it is the default":                {"-n", "0"},
+		"-r: must be over 0; without it, it is the default":                {"-r", "0"},
+		"--bad: must be over 0; without it, it is the default":             {"--bad", "0"},
+		"--churn: must be over 0; without it, it is the default":           {"--churn", "0.0"},
+		"--shrads is no flag; -h lists them":                               {"--shrads", "3"},
+		"there is something that is no flag; -h lists them":                {"-" + secretToken},
+		"--pairs, --baseline-pid and --baseline-metrics need a --baseline": {"--pairs", "7"},
+	} {
+		status, _, errOut := command(context.Background(), noEnv, append(args, url1)...)
+		require.Equal(t, loadtest.ExitUsage, status, args)
+		require.Equal(t, "loadtest: "+want+"\n", errOut)
+	}
+	_, _, errOut := command(context.Background(), noEnv, url1, "-n")
+	require.Equal(t, "loadtest: -n needs a value\n", errOut)
+}
+
+// A page that was there stays until there is a new one.
+func TestPageStays(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "page.html")
+	require.NoError(t, os.WriteFile(file, []byte("of yesterday"), 0o600))
+	status, _, _ := command(context.Background(), noEnv, "-q", "--token", secretToken, "--html", file, "--server-pid", "999999999", url1)
+	require.Equal(t, loadtest.ExitUsage, status)
+	b, err := os.ReadFile(file)
+	require.NoError(t, err)
+	require.Equal(t, "of yesterday", string(b))
+
+	full := "/dev/full" // nothing can be written there
+	status, out, errOut := command(context.Background(), noEnv, "-q", "--token", secretToken, "-d", "100ms", "--html", full, startGateway(t))
+	require.Equal(t, loadtest.ExitWrong, status)
+	require.Contains(t, out, "online 1", "the report is not lost with the page")
+	require.Contains(t, errOut, "the page cannot be written")
 }
 
 const url1 = "ws://127.0.0.1:1/ws"

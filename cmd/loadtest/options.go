@@ -149,7 +149,12 @@ func (o *options) flags() *flag.FlagSet {
 		flags.DurationVar(&c.Duration, name, 0, "")
 	}
 	for _, name := range []string{"r", "rate"} {
-		flags.Func(name, "", func(v string) (err error) { c.Rate, c.Rise, err = loadtest.ParseRate(v); return err })
+		flags.Func(name, "", func(v string) (err error) {
+			if c.Rate, c.Rise, err = loadtest.ParseRate(v); err == nil && c.Rate == 0 && c.Rise == 0 {
+				err = errOver0
+			}
+			return err
+		})
 	}
 	for _, name := range []string{"f", "file"} {
 		flags.StringVar(&o.file, name, "", "")
@@ -169,7 +174,7 @@ func (o *options) flags() *flag.FlagSet {
 	flags.BoolVar(&o.plot, "plot", false, "")
 	flags.StringVar(&o.html, "html", "", "")
 	flags.StringVar(&o.baseline, "baseline", "", "")
-	flags.IntVar(&o.pairs, "pairs", 10, "")
+	flags.IntVar(&o.pairs, "pairs", defaultPairs, "")
 	for name, w := range map[string]*watched{"server": &o.server, "baseline": &o.baselineServer} {
 		flags.IntVar(&w.pid, name+"-pid", 0, "")
 		flags.StringVar(&w.metrics, name+"-metrics", "", "")
@@ -221,6 +226,8 @@ func (o *options) check() error {
 		return errors.New("--scenario and --baseline do not go with -f")
 	case o.server.pid != 0 && o.server.metrics != "" || o.baselineServer.pid != 0 && o.baselineServer.metrics != "":
 		return errors.New("a server is looked at by its pid or by its metrics, not both")
+	case o.baseline == "" && (o.pairs != defaultPairs || o.baselineServer != watched{}):
+		return errors.New("--pairs, --baseline-pid and --baseline-metrics need a --baseline")
 	case ofServer && (o.server == watched{} || o.baseline != ""):
 		return errors.New("a condition about the server needs --server-pid or --server-metrics, and a single server")
 	}
@@ -246,6 +253,8 @@ func (o *options) readFile() error {
 	return nil
 }
 
+const defaultPairs = 10
+
 // maxFile is the least that is too much for any file that is read here.
 const maxFile = 1 << 20
 
@@ -261,41 +270,6 @@ func readUpTo(name string, most int64) ([]byte, error) {
 		return nil, errors.Unwrap(err)
 	}
 	return b, nil
-}
-
-// parse takes the flags, which may also stand behind the URL. It keeps the flag package from repeating a value, which may be a
-// token, in its error.
-func parse(flags *flag.FlagSet, args []string, c *loadtest.Config) error {
-	for {
-		err := flags.Parse(args)
-		if errors.Is(err, flag.ErrHelp) {
-			return err
-		}
-		if err != nil {
-			var name string
-			if _, after, ok := strings.Cut(err.Error(), "flag -"); ok {
-				name, _, _ = strings.Cut(after, ":")
-			}
-			if flags.Lookup(name) == nil {
-				return errors.New("there is a flag that is not known, or a wrong value; loadtest -h lists them")
-			}
-			if _, why, ok := strings.Cut(err.Error(), "flag -"+name+": "); ok && name != "token" {
-				return fmt.Errorf("%s: %s", dashed(name), why)
-			}
-			return fmt.Errorf("%s needs a value", dashed(name))
-		}
-		if flags.NArg() == 0 {
-			break
-		}
-		if c.URL != "" {
-			return errors.New("only one address can be tested")
-		}
-		c.URL, args = flags.Arg(0), flags.Args()[1:]
-	}
-	if c.URL == "" {
-		return errors.New("an address is needed: loadtest [flags] ws://127.0.0.1:8787/ws; loadtest -h explains")
-	}
-	return nil
 }
 
 // token finds the token in the flag, the file, or the environment.
@@ -336,12 +310,4 @@ func addresses(v string, c *loadtest.Config) error {
 		c.SourceAddrs = append(c.SourceAddrs, a)
 	}
 	return nil
-}
-
-// dashed is a flag as it is written.
-func dashed(name string) string {
-	if len(name) == 1 {
-		return "-" + name
-	}
-	return "--" + name
 }
