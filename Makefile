@@ -76,7 +76,7 @@ bench-compare:
 	  (cd "$$dir" && CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w' -o base ./cmd/mobilegate); \
 	  $(TABLE_RUN) $(TABLE) -table-base "$$dir/base" -table-base-name '$(BASE)'
 
-# A million idle devices on one gateway, in a virtual machine: by hand, 20 minutes and more. DEVICES=50000 for a quick run.
+# A million idle devices on one gateway, in a virtual machine: by hand, 10 minutes and more. DEVICES=50000 for a quick run.
 DEVICES ?= 1000000
 bench-million:
 	@bench/vm/run -n $(DEVICES)
