@@ -103,6 +103,7 @@ func (c *clock) pass(d time.Duration, h *Hub, tick func(now time.Time), settle f
 //	hellos=N  that may fail in a minute, of one address
 //	file      a large file goes to a device: over sockets the case is played in whole messages alone
 //	megabytes a device sends megabytes: so too, and not in builds that are slow
+//	script    the agent has to be that of these tests, though nobody tells it what to do
 //	one-second all of it happens within one second, which cannot be told from outside
 //
 // and device-, token- and address-frames=R/B and -bytes=R/B, the quotas of a device, a token and an address: R in a second,
@@ -135,7 +136,7 @@ func newTestHub(t *testing.T, with []string, a agent.Agent, now func() time.Time
 			cfg.MaxFiles = int64(n)
 		case "hellos":
 			quota.FailedHellosAMinute = n
-		case "megabytes", "file", "one-second":
+		case "megabytes", "file", "script", "one-second":
 			err = nil
 		default:
 			t.Fatalf("with %s: unknown", word)
