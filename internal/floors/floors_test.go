@@ -66,7 +66,7 @@ var home = map[string][]string{
 	"go.etcd.io/bbolt":                  {"agent/openai"},
 	"github.com/tmaxmax/go-sse":         {"agent/hermes"},
 	"github.com/VictoriaMetrics":        {"admin"},
-	"golang.org/x/sys":                  {"engine", "cmd/mobilegate"},
+	"golang.org/x/sys":                  {"engine", "cmd/mobilegate", "cmd/loadtest"},
 	// engine: the names of the status codes; media: sniffing; internal/upstream: what a service answers
 	"net/http": {"engine", "sdk/go", "media", "admin", "loadtest", "internal/upstream", "agent/openai", "agent/openai/openaitest", "agent/hermes", "agent/hermes/hermestest", "cmd/fakeagent"},
 }
