@@ -41,7 +41,7 @@ func (c idleCost) check(tb testing.TB) {
 func TestIdleDevice(t *testing.T) {
 	yardstick(t)
 	t.Parallel()
-	c := measureIdle(t, 1000, 4000)
+	c := measureIdle(t, 2000, 10000)
 	t.Logf("an idle device: %.0f B of RSS, %.0f B anonymous; %+d threads", c.rss, c.anonymous, c.threads)
 	c.check(t)
 }
