@@ -80,6 +80,9 @@ func (e *StatusError) Error() string {
 // ErrNoHTTP says that the answer to the request was none.
 var ErrNoHTTP = errors.New("the other end does not answer as an HTTP server that speaks WebSocket")
 
+// ErrFamily says that a ClientConfig mixes IPv4 and IPv6.
+var ErrFamily = errors.New("own addresses must be of the family of the address that is called")
+
 // NewClient makes a Client. Close ends it.
 func NewClient(cfg ClientConfig) (*Client, error) {
 	if cfg.Host == "" {
@@ -99,7 +102,7 @@ func NewClient(cfg ClientConfig) (*Client, error) {
 	for _, a := range cfg.From {
 		from, family := sockaddr(netip.AddrPortFrom(a, 0))
 		if family != c.family {
-			return nil, errors.New("own addresses must be of the family of the address that is called")
+			return nil, ErrFamily
 		}
 		c.from = append(c.from, from)
 	}

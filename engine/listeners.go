@@ -90,17 +90,13 @@ func (s *Server) OnBoot(e gnet.Engine) gnet.Action {
 
 // OnTick is gnet's: the listeners of all loops are open. It is not needed again.
 func (s *Server) OnTick() (time.Duration, gnet.Action) {
-	if err := s.tune(); err != nil {
-		s.cfg.Log.Warn("the listeners keep the system's settings", "error", err)
-	}
 	s.booted <- nil
 	return math.MaxInt64, gnet.None
 }
 
-// tune sets what the connections inherit from their listener, for which gnet has no option and whose descriptors it does not
-// tell: they are among the lowest. Connections that came before it are as they would be without it.
-func (s *Server) tune() error {
-	missing := len(s.addrs)*s.cfg.Loops + s.held
+// tune sets deferAccept on all listeners, so many: gnet has no option for it and does not tell their descriptors, which are
+// among the lowest. Connections that came before it are as they would be without it.
+func (s *Server) tune(missing int) error {
 	for fd := 0; fd < 1<<16 && missing > 0; fd++ {
 		if !slices.Contains(s.addrs, listensOn(fd)) {
 			continue

@@ -32,7 +32,6 @@ type Server struct {
 	halves    atomic.Int64 // bytes of messages up to 64 KiB that the others have
 	waiting   atomic.Int64 // bytes that devices have not taken
 	port      int
-	held      int // listeners that hold a port which the system chose, until Start returns
 
 	engine   gnet.Engine
 	booted   chan error    // nil once the listeners are open
@@ -89,7 +88,6 @@ func (s *Server) Start() error {
 	if err != nil {
 		return err
 	}
-	s.held = len(held)
 	if s.drainer, err = newDrainer(); err != nil {
 		return err
 	}
@@ -119,6 +117,9 @@ func (s *Server) Start() error {
 		cancel()
 		s.drainer.close()
 		return err
+	}
+	if err := s.tune(len(s.addrs)*s.cfg.Loops + len(held)); err != nil {
+		s.cfg.Log.Warn("the listeners keep the system's settings", "error", err)
 	}
 	s.timer.Go(func() { s.wheel.Run(ctx, s.cfg.Now, s.fire) })
 	return nil

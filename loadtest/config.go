@@ -140,11 +140,7 @@ func (c *Config) dial() (to engine.ClientConfig, err error) {
 		target = "/ws"
 	}
 	a := addr.AddrPort()
-	callee := a.Addr().Unmap()
-	if slices.ContainsFunc(c.SourceAddrs, func(own netip.Addr) bool { return own.Unmap().Is4() != callee.Is4() }) {
-		return to, usagef("own addresses must be of the family of the address that is called")
-	}
-	return engine.ClientConfig{To: netip.AddrPortFrom(callee, a.Port()), Host: u.Host, Target: target, From: c.SourceAddrs,
+	return engine.ClientConfig{To: netip.AddrPortFrom(a.Addr().Unmap(), a.Port()), Host: u.Host, Target: target, From: c.SourceAddrs,
 		MaxMessage: codec.MaxFrameBytes, Seed: c.Seed}, nil
 }
 

@@ -18,6 +18,8 @@ import (
 	"errors"
 	"syscall"
 	"time"
+
+	"mobilegate/engine"
 )
 
 // Run does what cfg says and returns what came of it. When ctx ends, devices leave early and the report is about what was done
@@ -73,7 +75,7 @@ func ExitOf(err error) int {
 	switch {
 	case err == nil:
 		return ExitOK
-	case errors.As(err, &usage):
+	case errors.As(err, &usage), errors.Is(err, engine.ErrFamily):
 		return ExitUsage
 	case errors.As(err, &nobody):
 		return ExitUnreachable

@@ -13,8 +13,7 @@ import (
 	"runtime"
 	"syscall"
 
-	"golang.org/x/sys/unix"
-
+	"mobilegate/internal/terminal"
 	"mobilegate/loadtest"
 )
 
@@ -53,7 +52,11 @@ func run(ctx context.Context, args []string, env func(string) string, out, errOu
 		return loadtest.ExitUsage
 	}
 	defer page.Close()
-	live := loadtest.NewLive(errOut, columns(errOut))
+	var columns func() int
+	if terminal.Is(errOut) {
+		columns = func() int { return terminal.Columns(errOut) }
+	}
+	live := loadtest.NewLive(errOut, columns)
 	if !o.quiet {
 		o.config.Second = live.Second
 	}
@@ -184,22 +187,4 @@ func (o *options) test(ctx context.Context, c loadtest.Config) (*loadtest.Report
 		return nil, err
 	}
 	return loadtest.RunShards(ctx, c, o.shards, func() *exec.Cmd { return exec.Command(self) })
-}
-
-// columns gives the width of the terminal that w is, now: 80 when it does not say. It is nil for what is no terminal.
-func columns(w io.Writer) func() int {
-	f, ok := w.(*os.File)
-	if !ok {
-		return nil
-	}
-	if _, err := unix.IoctlGetTermios(int(f.Fd()), unix.TCGETS); err != nil {
-		return nil
-	}
-	return func() int {
-		size, err := unix.IoctlGetWinsize(int(f.Fd()), unix.TIOCGWINSZ)
-		if err != nil || size.Col == 0 {
-			return 80
-		}
-		return int(size.Col)
-	}
 }

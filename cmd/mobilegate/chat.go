@@ -13,6 +13,7 @@ import (
 	"time"
 	"unicode"
 
+	"mobilegate/internal/terminal"
 	hermes "mobilegate/sdk/go"
 )
 
@@ -47,7 +48,7 @@ func newChat(args []string, env func(string) string, in io.Reader, out, errOut i
 	if err != nil {
 		return nil, err
 	}
-	c := &chat{session: session, raw: raw, piped: !isTerminal(in), patience: chatPatience}
+	c := &chat{session: session, raw: raw, piped: !terminal.Is(in), patience: chatPatience}
 	c.view = newChatView(out, errOut, raw, !c.piped, env("TERM"))
 	return c, nil
 }

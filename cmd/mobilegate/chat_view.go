@@ -7,9 +7,8 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"mobilegate/internal/terminal"
 	hermes "mobilegate/sdk/go"
-
-	"golang.org/x/sys/unix"
 )
 
 // chatView draws a conversation. On a terminal, replies grow in place and the last line says what the agent does. On
@@ -41,8 +40,8 @@ const (
 )
 
 func newChatView(out, errOut io.Writer, raw, person bool, termName string) *chatView {
-	term := isTerminal(out) && termName != "dumb" && !raw
-	return &chatView{out: out, errOut: errOut, raw: raw, term: term, prompt: person && term, columns: func() int { return columns(out) }}
+	term := terminal.Is(out) && termName != "dumb" && !raw
+	return &chatView{out: out, errOut: errOut, raw: raw, term: term, prompt: person && term, columns: func() int { return terminal.Columns(out) }}
 }
 
 // frame prints a frame as it came, for --json.
@@ -284,22 +283,4 @@ func oneRow(s string, columns int) bool {
 		width++
 	}
 	return width < columns
-}
-
-func isTerminal(x any) bool {
-	f, ok := x.(interface{ Fd() uintptr })
-	if !ok {
-		return false
-	}
-	_, err := unix.IoctlGetTermios(int(f.Fd()), unix.TCGETS)
-	return err == nil
-}
-
-func columns(x any) int {
-	if f, ok := x.(interface{ Fd() uintptr }); ok {
-		if size, err := unix.IoctlGetWinsize(int(f.Fd()), unix.TIOCGWINSZ); err == nil && size.Col > 0 {
-			return int(size.Col)
-		}
-	}
-	return 80
 }

@@ -23,6 +23,7 @@ var floor = map[string]int{
 	"internal/pipenet":        0,
 	"internal/picture":        0,
 	"internal/upstream":       0,
+	"internal/terminal":       0,
 	"engine":                  1,
 	"codec":                   1,
 	"media":                   1,
@@ -66,7 +67,7 @@ var home = map[string][]string{
 	"go.etcd.io/bbolt":                  {"agent/openai"},
 	"github.com/tmaxmax/go-sse":         {"agent/hermes"},
 	"github.com/VictoriaMetrics":        {"admin"},
-	"golang.org/x/sys":                  {"engine", "cmd/mobilegate", "cmd/loadtest"},
+	"golang.org/x/sys":                  {"engine", "internal/terminal"},
 	// engine: the names of the status codes; media: sniffing; internal/upstream: what a service answers
 	"net/http": {"engine", "sdk/go", "media", "admin", "loadtest", "internal/upstream", "agent/openai", "agent/openai/openaitest", "agent/hermes", "agent/hermes/hermestest", "cmd/fakeagent"},
 }
